@@ -1,7 +1,7 @@
 """Attacks on everything: what they prove of each claim at epsilon = 1, and how fast.
 
     python benchmarks/audit.py [--full] [--workers 2] [--runs 10000] [--seed 0]
-    python benchmarks/audit.py --rooms regression --attacks "glm erm" "glm sgd"
+    python benchmarks/audit.py --rooms regression --attacks "glm erm" "glm sgd, logistic"
     python benchmarks/audit.py --ideal     what perfect attacks would prove, over seeds
 
 10^4 runs a side; with --full 10^5 for attacks on Gaussian claims (slow learners less). All

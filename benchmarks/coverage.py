@@ -1,13 +1,17 @@
-"""Worst fits and coverage of private classifiers: the tables of docs/regression-why.md.
+"""Worst fits and coverage over worlds x rows x epsilon: the tables of docs/regression-why.md.
 
-python benchmarks/coverage.py
+python benchmarks/coverage.py            # both parts
+python benchmarks/coverage.py classes    # classifiers
+python benchmarks/coverage.py labels     # linear regression: skewed, rare, bounded labels
 
-Every world is fitted at several sizes and budgets. A fit is worthless if its AUC is below
+Every world is fitted at several sizes and budgets. A classifier is worthless if its AUC is below
 .5 + .3 (that of the true probabilities - .5). Coverage is the fraction of fresh rows whose true
-probability is inside the 95% interval, beside it that of the worst fit.
+probability is inside the 95% interval, beside it that of the worst fit. Of linear fits it is that
+of the means of arms, and of their differences.
 """
 
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +23,12 @@ from scipy.special import expit
 from scipy.stats import rankdata
 
 from discreet.experiments.measure import Found, grid
-from discreet.regression import NoisyFitWarning, PrivateLogisticRegression
+from discreet.regression import (
+    OLS,
+    NoisyFitWarning,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+)
 
 EPSILONS = (0.3, 1.0, 3.0)
 SEEDS = range(1000, 1050)
@@ -177,14 +186,112 @@ def show(found: Found) -> None:
     CONSOLE.print(table)
 
 
+# -- labels of linear regression -----------------------------------------------------------------
+
+ARMS = 4
+LABEL_SEEDS = range(2000, 2016)
+LABEL_ROWS = (3_000, 10_000, 30_000)
+
+
+def revenue(rng: np.random.Generator, arm: Array, rates: Array) -> Array:
+    """Most people buy nothing, the others for a lognormal amount."""
+    bought = rng.random(len(arm)) < rates[arm]
+    return np.where(bought, np.exp(3.0 + 0.8 * rng.standard_normal(len(arm))), 0.0)
+
+
+LABELS: dict[str, tuple[float, Callable[[np.random.Generator, Array], Array]]] = {
+    "zero-inflated": (200.0, lambda rng, arm: revenue(rng, arm, np.array([4, 5, 6, 5]) / 100)),
+    "zero-inflated, by arm": (
+        200.0,
+        lambda rng, arm: revenue(rng, arm, np.array([1, 4, 10, 30]) / 100),
+    ),
+    "lognormal": (
+        200.0,
+        lambda rng, arm: np.exp(2.0 + 0.1 * arm + 0.9 * rng.standard_normal(len(arm))),
+    ),
+    "rare, 1%": (1.0, lambda rng, arm: (rng.random(len(arm)) < 0.01 + 0.002 * arm) * 1.0),
+    "rare, 3%": (1.0, lambda rng, arm: (rng.random(len(arm)) < 0.03 + 0.005 * arm) * 1.0),
+    "visits, 0 to 20": (20.0, lambda rng, arm: rng.poisson(0.5 + 0.1 * arm).astype(float)),
+    "ratings, 1 to 5": (5.0, lambda rng, arm: rng.binomial(4, 0.6 + 0.05 * arm) + 1.0),
+    "Gaussian": (1.0, lambda rng, arm: 0.1 * arm + 0.1 * rng.standard_normal(len(arm))),
+    "t, 3 degrees": (1.0, lambda rng, arm: 0.1 * arm + 0.05 * rng.standard_t(3, len(arm))),
+}
+
+
+@lru_cache(maxsize=32)
+def arm_means(name: str) -> Array:
+    """Of labels within their bound; so many that their error is a hundredth of a fit's."""
+    bound, draw = LABELS[name]
+    rng = np.random.default_rng(0)
+    many = 2_000_000
+    arms = [draw(rng, np.full(many, arm)) for arm in range(ARMS)]
+    return np.array([np.clip(each, -bound, bound).mean() for each in arms])
+
+
+def labelled_fit(*, name: str, rows: int, epsilon: float, seed: int) -> dict[str, float]:
+    """Errors over the bound, coverage of means and differences, and how wide intervals are."""
+    bound, draw = LABELS[name]
+    rng = np.random.default_rng([seed, rows])
+    arm = rng.integers(ARMS, size=rows)
+    X = np.eye(ARMS)[arm]
+    y = draw(rng, arm)
+    truth = arm_means(name)
+    bounds = {"norm_bound": 1.0, "label_bound": bound, "fit_intercept": False}
+    model = PrivateLinearRegression(epsilon, **bounds, random_state=seed).fit(X, y)
+    plain = OLS(**bounds).fit(X, y)
+    eye = np.eye(ARMS)
+    pairs = np.array([eye[a] - eye[b] for a in range(ARMS) for b in range(a)])
+    found = {}
+    for what, asked in (("means", eye), ("differences", pairs)):
+        width = model.confidence_width(asked)
+        inside = np.abs(model.predict(asked) - asked @ truth) <= width
+        found |= {what: float(inside.mean()), f"{what} width": float(width.mean()) / bound}
+    error = float(np.mean((model.coef_ - truth) ** 2)) / bound**2
+    return {
+        **found,
+        "square": error,
+        "plain": float(np.mean((plain.coef_ - truth) ** 2)) / bound**2,
+    }
+
+
+def show_labels(found: Found) -> None:
+    """A row for each world, size and budget."""
+    table = new_table(
+        f"Intervals of arm means, {len(LABEL_SEEDS)} fits",
+        ("labels", "rows", "epsilon", "OLS", "private", "worst", "means", "worst", "differences",
+         "width"),
+    )  # fmt: skip
+    for name in LABELS:
+        for rows in LABEL_ROWS:
+            for epsilon in EPSILONS:
+
+                def over(what: str, name=name, rows=rows, epsilon=epsilon) -> Array:
+                    return found.over(labelled_fit, what, name=name, rows=rows, epsilon=epsilon)
+
+                errors = [1e4 * math.sqrt(each) for each in (
+                    over("plain").mean(), over("square").mean(), over("square").max())]  # fmt: skip
+                means = over("means")
+                table.add_row(
+                    name, f"{rows:,}", f"{epsilon:g}", *(f"{each:.1f}" for each in errors),
+                    f"{means.mean():.3f}", f"{means.min():.2f}",
+                    f"{over('differences').mean():.3f}", f"{1e4 * over('means width').mean():.0f}",
+                )  # fmt: skip
+    CONSOLE.print(table)
+
+
 def main() -> None:
-    """Measure what is not measured yet, and print the table."""
-    cells = [
-        cell
-        for name, world in WORLDS.items()
-        for cell in grid(fitted, seeds=SEEDS, world=(name,), rows=world.rows, epsilon=EPSILONS)
-    ]
-    show(run(cells))
+    """Measure what is not measured yet, and print the tables."""
+    parts = sys.argv[1:] or ["classes", "labels"]
+    if "classes" in parts:
+        cells = [
+            cell
+            for name, world in WORLDS.items()
+            for cell in grid(fitted, seeds=SEEDS, world=(name,), rows=world.rows, epsilon=EPSILONS)
+        ]
+        show(run(cells))
+    if "labels" in parts:
+        axes = {"name": tuple(LABELS), "rows": LABEL_ROWS, "epsilon": EPSILONS}
+        show_labels(run(grid(labelled_fit, seeds=LABEL_SEEDS, **axes)))
 
 
 if __name__ == "__main__":

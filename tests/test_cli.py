@@ -11,7 +11,7 @@ import discreet
 from discreet.bandits import LinearBandit
 from discreet.cli import main
 from discreet.environments.randhie import randhie_world
-from discreet.experiments import report
+from discreet.experiments import regression_forecast, report
 from discreet.privacy import Budget, PrefixSum, SeededNoise
 
 COMMANDS = (
@@ -129,7 +129,8 @@ def test_cli__lists_data_sets_and_learners(capsys):
         assert word in text
 
 
-def test_cli__forecast_prints_a_table_and_saves_a_figure(capsys, tmp_path):
+def test_cli__forecast_prints_a_table_and_saves_a_figure(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(regression_forecast, "MOST_RUNS", 8)  # how sure it is matters elsewhere
     arguments = ["forecast", "--rows", "5000", "--dim", "3", "--epsilon", "0.5,1"]
     assert main([*arguments, "--target", "0.01", "--out", str(tmp_path / "new")]) == 0
     text = capsys.readouterr().out
@@ -138,7 +139,8 @@ def test_cli__forecast_prints_a_table_and_saves_a_figure(capsys, tmp_path):
     assert (tmp_path / "new" / "forecast.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_cli__forecast_reads_a_public_sample(capsys, tmp_path):
+def test_cli__forecast_reads_a_public_sample(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(regression_forecast, "MOST_RUNS", 8)
     sample = tmp_path / "public.csv"
     sample.write_text("age,height\n0.1,2\n0.3,-1\n2,0.2\n")
     arguments = ["forecast", "--public-sample", str(sample), "--norm-bound", "3", "--epsilon", "1"]

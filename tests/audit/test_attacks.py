@@ -32,7 +32,7 @@ COVERED = {
     "Device": "device, hostile states", "LocalServer": "device, hostile policy",
     "IntervalChannel": "interval channel",
     "PrefixSum": "prefix sum blt, first round",
-    "PrivateLinearRegression": "linear regression sgd", "PrivateGLM": "glm newton",
+    "PrivateLinearRegression": "linear regression sgd", "PrivateGLM": "glm newton, logistic",
     "PrivateLogisticRegression": "logistic regression", "PrivateSearchCV": "search cv",
     "AdaSSP": "adassp", "SSP": "ssp", "DPGradientDescent": "dp gradient descent",
     "LinearBandit": "linear bandit", "ContinualLinUCB": "continual linucb blt",
@@ -82,7 +82,9 @@ def test_registry__every_attack_explains_itself_and_every_room_is_attacked():
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack__stays_below_the_claim(name):
-    report = audit(ATTACKS[name].at(EPSILON), runs=120, confidence=EACH)
+    # A fit takes longer; 60 runs still prove twice mu where the noise is missing.
+    runs = 60 if ATTACKS[name].room == "regression" else 120
+    report = audit(ATTACKS[name].at(EPSILON), runs=runs, confidence=EACH)
     assert report.verdict != "BROKEN"
     assert report.claim == EPSILON
 
@@ -98,7 +100,7 @@ CLOSE = {
     "gaussian symmetric": 0.65, "selection": 0.6, "local bandit scale report": 0.8,
     "local regression moment report": 0.8, "prefix sum toeplitz, first round": 0.65,
     "prefix sum wide tree, first round": 0.5, "prefix sum tree, three rounds of one user": 0.5,
-    "prefix sum pure tree": 0.6, "prefix sum adaptive": 0.5,
+    "prefix sum pure tree l1": 0.6, "prefix sum adaptive": 0.5,
 }  # fmt: skip
 
 
@@ -113,7 +115,7 @@ def test_attack__comes_close_and_catches_half_the_noise(name):
 # needs a small epsilon, a Gaussian release a large one.
 LEARNERS = {
     "streaming frank-wolfe blt": (8.0, 400, 0.5),
-    "streaming frank-wolfe tree": (2.0, 1500, 0.5),
+    "streaming frank-wolfe tree": (4.0, 800, 0.5),
     "streaming frank-wolfe blt, two rows of one user": (8.0, 600, 0.5),
     "streaming frank-wolfe simplex": (2.0, 3000, 0.5),
     "A/B test, a batch": (8.0, 400, 0.5),
@@ -135,7 +137,7 @@ def test_attack__on_a_learner_comes_close_and_catches_half_the_noise(name):
 
 def test_attack__exact_noise_is_as_private_as_it_says():
     """The same attack with `SecureNoise`, at 99.99%."""
-    each = ATTACKS["prefix sum pure tree"]
+    each = ATTACKS["prefix sum pure tree l1"]
     sides = [each.draw(each.claim, 2000, neighbour, SecureNoise()) for neighbour in (0, 1)]
     report = audit_scores(*sides, confidence=0.9999)
     assert 0.3 < report.lower_bound <= each.claim.epsilon

@@ -172,7 +172,7 @@ def test_transform__one_row_at_a_time_is_the_same(seed, d, name):
             assert_bounded(view, one[None, : d + 2], one[d + 2 : d + 3])
             assert one[d + 2] == pytest.approx(weights[i], rel=1e-9)
             assert np.allclose(one[: d + 2], v[i], rtol=1e-9, atol=1e-12)
-            assert one[d + 3 : d + 6].tolist() == [rewards[i], 1.0, 0.0]
+            assert one[d + 3 : d + 5].tolist() == [rewards[i], 1.0]
 
 
 @given(

@@ -10,12 +10,14 @@ import subprocess
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather as feather
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import stats
 
 from discreet.evaluation import ABTest
 from discreet.evaluation.assignment import position
+from discreet.evaluation.intervals import SPREAD
 from discreet.evaluation.totals import SENSITIVITY, BatchTotals, RunningTotals
 from discreet.privacy import Budget, SecureNoise, SeededNoise, gaussian_mu
 from discreet.state import StateInUse
@@ -35,13 +37,14 @@ def given(test, person, values):
         test.add(other, dict.fromkeys(test.metrics, 0.0))
     test.add(person, values)
     test.look()
-    return test.released[-1].sums * test.weights
+    found = test.released[-1]
+    return np.stack([found.sums * test.weights, found.spreads * test.weights * SPREAD])
 
 
 @pytest.mark.parametrize("mechanism", ["batches", "running"])
 def test_sensitivity__no_replaced_person_moves_a_look_farther_and_one_goes_so_far(mechanism):
-    # Worst cases: both ends of every range, no value at all, beyond the bounds.
-    ends = [(low, high, np.nan, -1e300, 1e300) for low, high in RANGES.values()]
+    # Worst cases: both ends of every range, between them, no value at all, beyond the bounds.
+    ends = [(low, high, 0.62 * low + 0.38 * high, np.nan, 1e300) for low, high in RANGES.values()]
     rows = [dict(zip(RANGES, each, strict=True)) for each in itertools.product(*ends)]
     seen = [given(made(mechanism, metrics=RANGES), "ada", row) for row in rows[::3]]
     apart = max(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2))
@@ -96,10 +99,15 @@ def test_without_privacy__means_are_means_of_everybody(mechanism):
         look = test.look()
     arms = test.assign(people)
     missing = {"bought": 0.0, "spent": 0.0, "rating": 1.0}
-    for name, (low, high) in RANGES.items():
+    released = test.released[-1:] if test.running else test.released
+    spreads = sum(each.spreads for each in released)
+    for m, (name, (low, high)) in enumerate(RANGES.items()):
         column = np.clip(np.where(np.isnan(values[name]), missing[name], values[name]), low, high)
         for arm in "AB":
             assert look[name][arm].estimate == pytest.approx(column[arms == arm].mean())
+        x = (column - low) / (high - low)
+        calm = [(x * (1 - x))[arms == arm].sum() for arm in "AB"]
+        assert spreads[:, m] == pytest.approx(calm)
     assert look.people == {arm: int((arms == arm).sum()) for arm in "AB"}
     assert look.number == 3 == len(test.history)
 
@@ -125,9 +133,14 @@ def test_add__answers_the_same_whatever_the_value_is(value):
     assert test.add("ada", {"bought": value}) is False
 
 
-def test_add_many__takes_frames_and_arrow():
+def test_add_many__takes_frames_arrow_and_files(tmp_path):
     frame = pd.DataFrame({"person": ["a", "b", "c"], "bought": [1, 0, 1]})
-    for table in (frame, pa.table(frame), {"person": ["a", "b", "c"], "bought": [1, 0, 1]}):
+    frame.to_csv(tmp_path / "people.csv")
+    feather.write_feather(frame, tmp_path / "people.arrow")
+    tables = [frame, pa.table(frame), pa.table(frame).to_batches()[0], pa.table(frame).to_reader(),
+              {"person": ["a", "b", "c"], "bought": [1, 0, 1]}, tmp_path / "people.csv",
+              tmp_path / "people.arrow"]  # fmt: skip
+    for table in tables:
         test = made()
         assert test.add_many(table).all()
         assert test.add_many(frame["person"], frame).sum() == 0

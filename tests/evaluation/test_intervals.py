@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.evaluation.intervals import (
+    SPREAD,
     Bets,
     Difference,
     Interval,
@@ -67,6 +68,19 @@ def test_interval__ends_are_where_the_limit_is_reached():
     assert (far.interval(MIXTURE, limit).low, far.interval(MIXTURE, limit).high) == (-1.0, 1.0)
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.4, 0.6), (0.0, 0.2), (0.1, 0.9)])
+def test_mean__a_bet_that_knows_the_spread_earns_nothing_on_average_either(low, high):
+    n, chance = 40, 0.3
+    k = np.arange(n + 1)
+    law = np.array([math.comb(n, each) for each in k]) * chance**k * (1 - chance) ** (n - k)
+    spread = (1 - chance) * low * (1 - low) + chance * high * (1 - high)
+    earned = [
+        math.exp(Mean(each, n, 0.0, spread).against(MIXTURE, low + chance * (high - low)))
+        for each in low * n + (high - low) * k
+    ]
+    assert 0.2 < law @ earned <= 1 + 1e-9
+
+
 def test_largest_variance__is_the_largest_of_the_interval():
     for low, high in ((0.0, 0.2), (0.3, 0.6), (0.7, 0.9)):
         inside = np.linspace(low, high, 1001)
@@ -74,35 +88,68 @@ def test_largest_variance__is_the_largest_of_the_interval():
         assert found == pytest.approx((inside * (1 - inside)).max(), abs=1e-6)
 
 
-def looks(reader, chances, sizes, std, rng, running):
-    """Whether all that is shown holds, over releases of these sizes."""
-    sums, people, held = np.zeros(len(chances)), np.zeros(len(chances)), True
-    noise = np.zeros(len(chances))
+def looks(reader, chances, sizes, std, rng, running, ends=(0.0, 1.0)):
+    """Whether all that is shown holds, over releases of these sizes; values at one of two ends."""
+    low, high = ends
+    arms = len(chances)
+    means = low + (high - low) * np.array(chances)
+    sums, people, held = np.zeros((2, arms)), np.zeros(arms), True
+    noise = np.zeros((2, arms))
+    units = np.array([[1.0], [1 / SPREAD]])
     for _ in range(sizes[0]):
-        n = np.full(len(chances), sizes[1])
-        values = rng.binomial(n, chances).astype(float)
-        noise = noise + std * rng.standard_normal(len(chances))
+        n = np.full(arms, sizes[1])
+        k = rng.binomial(n, chances)
+        values = np.stack([low * (n - k) + high * k,
+                           low * (1 - low) * (n - k) + high * (1 - high) * k])  # fmt: skip
+        fresh = std * units * rng.standard_normal((2, arms))
+        noise = noise + fresh
         if running:
             sums, people = sums + values, people + n
-            reader.take(people, sums + noise, [std * math.sqrt(people[0] / sizes[1])] * len(n))
+            total, calm = sums + noise
+            reader.take(people, total, [std * math.sqrt(people[0] / sizes[1])] * arms, calm)
         else:
-            reader.take(n, values + std * rng.standard_normal(len(chances)), [std] * len(n))
-        for each, chance in zip(reader.intervals(), chances, strict=True):
-            held &= each.low <= chance <= each.high
-        for (i, j), each in reader.differences().items():
-            held &= each.low <= chances[i] - chances[j] <= each.high
+            total, calm = values + fresh
+            reader.take(n, total, [std] * arms, calm)
+        for each, mean in zip(reader.intervals(), means, strict=True):
+            held &= each.low <= mean <= each.high
+        if reader.speaks:  # as the ends of intervals say, without finding them
+            for (i, j), each in reader._differences().items():
+                held &= each.against(reader.bets, means[i] - means[j]) < reader.limit
     return held
 
 
 @pytest.mark.parametrize("running", [True, False])
-@pytest.mark.parametrize("chances", [(0.5, 0.5), (0.02, 0.05)])
-def test_reader__everything_holds_at_all_looks_together(running, chances):
-    # .05 may fail; of 150 runs more than 17 fail with probability below .001 if it does.
+@pytest.mark.parametrize(
+    ("chances", "ends"),
+    [((0.5, 0.5), (0.0, 1.0)), ((0.02, 0.05), (0.0, 1.0)), ((0.5, 0.3), (0.4, 0.7))],
+)
+def test_reader__everything_holds_at_all_looks_together(running, chances, ends):
+    # .05 may fail; of 100 runs more than 13 fail with probability below .001 if it does.
     failed = 0
-    for seed in range(150):
+    for seed in range(100):
         reader = Reader(8 if running else 0, 0.05, 2)
-        failed += not looks(reader, chances, (8, 150), 4.0, np.random.default_rng(seed), running)
-    assert failed <= 17
+        rng = np.random.default_rng(seed)
+        failed += not looks(reader, chances, (8, 150), 4.0, rng, running, ends)
+    assert failed <= 13
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_reader__values_that_are_no_coins_have_narrow_intervals(running):
+    widths = []
+    for ends in ((0.4, 0.6), (0.0, 1.0)):
+        reader = Reader(8 if running else 0, 0.05, 2)
+        looks(reader, (0.5, 0.5), (8, 4000), 4.0, np.random.default_rng(0), running, ends)
+        widths.append([reader.differences()[0, 1].half_width, reader.intervals()[0].half_width])
+    assert max(widths[0][i] / widths[1][i] for i in (0, 1)) < 0.45  # .2, without noise
+
+
+def test_spread__is_free_beside_its_value():
+    x = np.linspace(0, 1, 401)
+    a, b = np.meshgrid(x, x)
+    moved = np.hypot(a - b, SPREAD * (a * (1 - a) - b * (1 - b)))
+    assert moved.max() <= 1
+    d = (math.sqrt(5) - 1) / 2  # where the bound is reached besides the ends
+    assert math.hypot(d, SPREAD * d * (1 - d)) == pytest.approx(1, abs=1e-9)
 
 
 def test_reader__without_a_difference_p_values_are_large_and_with_one_they_are_small():

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
@@ -173,8 +174,10 @@ def test_logs__of_every_kind_say_the_same(tmp_path):
                                  "propensity": "propensity_score"})  # fmt: skip
     named = frame.assign(action=np.array(["no", "yes"])[frame["action"]])
     want = run(columns, propensity=None)
+    feather.write_feather(frame, tmp_path / "log.arrow")
     for log in (frame, pa.table(frame), str(tmp_path / "log.csv"), tmp_path / "log.parquet",
-                tmp_path / "vw.dsjson", shop):  # fmt: skip
+                tmp_path / "log.arrow", pa.table(frame).to_reader(), tmp_path / "vw.dsjson",
+                shop):  # fmt: skip
         assert run(log, propensity=None).estimate == pytest.approx(want.estimate)
     found = run(named, propensity=None, actions=["no", "yes"])
     assert found.estimate == pytest.approx(want.estimate)

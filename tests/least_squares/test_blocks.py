@@ -21,17 +21,6 @@ def test_blocks__together_is_where_the_gram_matrix_of_such_rows_may_differ_from_
     assert np.array_equal(blocks.together, (rows.T @ rows != 0) * 1.0)
 
 
-@pytest.mark.parametrize("labels", [LABELS, [0] * 6, [SHARED] * 6, list(range(6))])
-def test_blocks__eigenvectors_are_orthogonal_and_stay_within_blocks(labels):
-    blocks = Blocks(labels)
-    A = np.random.default_rng(1).standard_normal((6, 6))
-    vectors = blocks.eigenvectors(A + A.T)
-    assert np.allclose(vectors.T @ vectors, np.eye(6))
-    assert (vectors * (1 - blocks.within) == 0).all()
-    inside = vectors.T @ ((A + A.T) * blocks.within) @ vectors
-    assert np.allclose(inside, np.diag(np.diag(inside)))
-
-
 @pytest.mark.parametrize("labels", [np.repeat(np.arange(20), 5), np.repeat([0, SHARED], [99, 1])])
 def test_blocks__noise_is_no_longer_than_their_width_says(labels):
     # s sqrt(2 w) bounds the operator norm of noise within blocks, and is not twice as large.

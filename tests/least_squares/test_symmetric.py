@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.least_squares import larger, power, symmetrised
+from discreet.least_squares import power, symmetrised
 
 
 def symmetric(seed, d, least):
@@ -34,12 +34,3 @@ def test_symmetrised__has_the_lengths_of_the_matrix():
     S = symmetrised(A)
     assert np.allclose(S, S.T)
     assert np.linalg.norm(S @ x) == pytest.approx(np.linalg.norm(A @ x))
-
-
-@given(st.integers(0, 2**32), st.integers(1, 6))
-def test_larger__is_at_least_both_and_the_larger_one_if_they_are_ordered(seed, d):
-    A, B = symmetric(seed, d, 0.0), symmetric(seed + 1, d, 0.0)
-    both = larger(A, B)
-    for one in (A, B):
-        assert np.linalg.eigvalsh(both - one).min() >= -1e-9
-    assert np.allclose(larger(A + 4 * np.eye(d), B), A + 4 * np.eye(d))

@@ -88,7 +88,7 @@ def test_newton__a_replaced_row_moves_gradient_and_information_within_bounds(
 
 def test_newton__the_joint_bound_is_nearly_reached_by_a_long_row_against_a_short_one():
     """Both rows pull fully; the long one fills the information, the short one hardly enters it."""
-    model, weighting = link("logistic").within(10.0), Weighting(Whitening.identity(DIM, 50.0), 1.0)
+    model, weighting = link("logistic").within(10.0), Weighting(Whitening(50.0 * np.eye(DIM)), 1.0)
     (g, H), (g2, H2) = (
         LinkScore(model).statistics(
             weighting, np.zeros(DIM), np.array([[x, 0.0, 0.0]]), np.array([y])

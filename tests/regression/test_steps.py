@@ -149,7 +149,7 @@ def test_step__opposite_labels_of_a_long_row_move_it_by_all_of_its_sensitivity(m
     booked = Booked(monkeypatch)
     known = known_of(np.zeros(2), 1e-12 * np.eye(2), 0.01)
     for label in (-1.0, 1.0):
-        _release(silent([1.0, 0.0], label), shape_of(Whitening.identity(2, 10.0)), known,
+        _release(silent([1.0, 0.0], label), shape_of(Whitening(10.0 * np.eye(2))), known,
                  clip_at(2.0, 0.01))  # fmt: skip
     assert 0.99 <= booked.moved() <= 1 + 1e-9
 
@@ -181,7 +181,7 @@ def test_gram__rows_at_a_right_angle_nearly_use_up_the_sensitivity(monkeypatch):
     for row in ([1.0, 0.0], [0.0, 1.0]):
         Noisy.of(
             silent(row, 0.0),
-            lambda X, y: _weighted(Whitening.identity(2, 10.0), 1.0, X, y),
+            lambda X, y: _weighted(Whitening(10.0 * np.eye(2)), 1.0, X, y),
             beside=BESIDE,
             sensitivity=math.sqrt(2 + BESIDE**2),
         )
@@ -238,7 +238,7 @@ def test_releases__together_cost_the_budget_and_are_as_many_as_rho_says(n, contr
 def test_audit__a_step_holds_its_claim_and_halved_noise_is_caught():
     """Opposite labels of one long row, everything else known."""
     known = known_of(np.zeros(2), 1e-12 * np.eye(2), 0.01)
-    shape = shape_of(Whitening.identity(2, 10.0))
+    shape = shape_of(Whitening(10.0 * np.eye(2)))
 
     def scores(mu):
         noise = SeededNoise(0)

@@ -1,7 +1,11 @@
 """The Python client: what it does when answers get lost, and what it gives back."""
 
 import socket
+import subprocess
+import sys
 import threading
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -138,3 +142,60 @@ def test_client__names_are_escaped_in_paths(running):
 def test_client__an_address_that_cannot_be_used_is_refused(url):
     with pytest.raises(ValueError, match="http"):
         Client(url, ADMIN)
+
+
+# -- many people; without the library --------------------------------------------------------------
+
+
+def test_decide_many__takes_a_person_for_each_context(running):
+    client = running.client()
+    about = {"context": {"age": {"number": [0, 1]}}, "actions": ["a", "b"]}
+    client.create("people", about | {"privacy": {"epsilon": 1, "unit": "person"}})
+    contexts = [{"age": 0.1}, {"age": 0.2}, {"age": 0.3}]
+    found = client.decide_many("people", contexts, person=["ada", "bob", "ada"], actions=["a"])
+    opened = running.server.sealer.open(
+        running.server.about("people"), [each.decision for each in found]
+    )
+    assert [each.person == opened[0].person for each in opened] == [True, False, True]
+    assert {each.action for each in found} == {"a"}
+    with pytest.raises(ValueError, match="zip"):
+        client.decide_many("people", contexts, person=["ada"])
+
+
+CLIENT = Path(module.__file__)
+PACKAGE = Path(__file__).parents[2] / "clients/python"
+
+
+def test_package__is_this_file_and_runs_where_nothing_is_installed(running, tmp_path):
+    included = tomllib.loads((PACKAGE / "pyproject.toml").read_text())
+    targets = included["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    ((source, name),) = targets.items()
+    assert (PACKAGE / source).resolve() == CLIENT.resolve()
+    (tmp_path / name).write_bytes(CLIENT.read_bytes())
+    running.client().create("plain", FREE)
+    script = f"""if True:
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        from discreet_client import Client
+        with Client({running.url!r}, {ADMIN!r}) as client:
+            decision = client.decide("plain", features={ROWS!r})
+            print(client.learn("plain", decision, 1.0))
+        assert "numpy" not in sys.modules
+    """
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", script], capture_output=True, check=False
+    )
+    assert done.stdout.strip() == b"counted", done.stderr.decode()
+
+
+def test_dossier__of_a_running_bandit_from_its_address(running, tmp_path, monkeypatch, capsys):
+    from discreet.cli import main
+
+    promised = FREE | {"horizon": 100, "privacy": {"epsilon": 1.0}}
+    running.client().create("welcome", promised)
+    monkeypatch.setenv("DISCREET_KEY", ADMIN)
+    out = tmp_path / "running.html"
+    assert main(["dossier", f"{running.url}/v1/bandits/welcome", "-o", str(out)]) == 0
+    page = out.read_text(encoding="utf-8")
+    assert "LinearBandit of the decision service" in page
+    assert f"{running.url}/v1/bandits/welcome" in page

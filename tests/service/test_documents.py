@@ -50,13 +50,19 @@ def test_docs__the_page_shows_every_call_and_every_status(running):
 
 @pytest.mark.parametrize(
     "change",
-    [{"link": SECRET}, {SECRET: 1}, {"privacy": {"epsilon": 1, SECRET: 1}}, {"dim": SECRET}],
+    [{"link": SECRET}, {"field": SECRET}, {"privacy": {"epsilon": 1, "field": 1}}, {"dim": SECRET}],
 )
 def test_errors__say_where_and_never_what(running, change):
     status, problem = sent(running, "/v1/bandits/b", DEFINITION | change)
     assert status == 422
     assert SECRET not in json.dumps(problem)
-    assert problem["detail"]
+    assert any(name in problem["detail"] for name in ("link", "field", "dim"))
+
+
+def test_errors__what_is_too_long_to_be_a_name_is_not_repeated(running):
+    status, problem = sent(running, "/v1/bandits/b", DEFINITION | {SECRET * 9: 1})
+    assert status == 422
+    assert SECRET not in json.dumps(problem)
 
 
 def test_errors__a_missing_promise_says_how_to_state_one(running):
@@ -177,6 +183,12 @@ def test_openapi__real_replies_of_every_call_are_as_it_says(served):
             found = called("GET", bandit + what, to=f"/v1/bandits/{name}{what}")
             if what == "/releases":
                 assert bool(found["releases"]) == (name in ("open", "rows"))
+    log = {"public": True, "rows": [{"action": "a", "context": {"age": 0.5}, "reward": 1.0}]}
+    called("PUT", "/v1/bandits/{name}", declared | {"privacy": private}, to="/v1/bandits/new")
+    called("POST", "/v1/bandits/{name}/history", log, to="/v1/bandits/new/history")
+    flags = "/ofrep/v1/evaluate/flags"
+    called("POST", f"{flags}/{{name}}", {"context": {"age": 0.5}}, to=f"{flags}/joint")
+    called("POST", flags, {"context": {"age": 0.5}})
     called("GET", "/v1/bandits")
     called("GET", "/v1/populations")
     called("GET", "/v1/populations/{name}", to="/v1/populations/people")

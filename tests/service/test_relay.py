@@ -297,8 +297,8 @@ def test_errors__are_problems_that_quote_nothing(server, relaying):
     word = "something-private"
     bad = [
         (b"", 400), (b"{", 400), (b"[" * 5000, 422), (b"\xff", 400), (b"null", 422),
-        ({**good, "id": word}, 422), ({**good, "sealed": word + "!"}, 422), ({word: 1}, 422),
-        ({**good, word: 1}, 422), ({**good, "person": ""}, 422),
+        ({**good, "id": word}, 422), ({**good, "sealed": word + "!"}, 422), ({"x": word}, 422),
+        ({**good, "x": word}, 422), ({**good, "person": ""}, 422),
         ({**good, "person": "p" * 257}, 422),
         ({**good, "policy": word * 9}, 422), ({**good, "person": None}, 422),
         ({**good, "sealed": good["sealed"][:-8]}, 422), ({**good, "sealed": ""}, 422),

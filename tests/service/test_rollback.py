@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,8 @@ from discreet.service import budgets
 from discreet.service.client import ServiceError
 from discreet.service.errors import StoreBusy
 from discreet.service.fence import Grip, RolledBack
+from discreet.service.key_access import KeyAccess
+from discreet.service.keys import id_of
 from discreet.service.restoring import backup, restore
 from discreet.service.server import Server
 from discreet.service.settings import Settings
@@ -34,6 +37,12 @@ def started(folder) -> Running:
     return server
 
 
+def put_back(folder) -> None:
+    shutil.copy(folder / "backup.db", folder / "store.db")
+    for extra in ("-wal", "-shm"):
+        (folder / f"store.db{extra}").unlink(missing_ok=True)
+
+
 @pytest.fixture
 def folder(tmp_path):
     return tmp_path
@@ -46,9 +55,7 @@ def test_an_old_database_is_refused_and_restore_begins_a_new_epoch(folder):
     after = server.client().decide("b", features=ROWS)
     server.stop()
     Running(folder).stop()  # one more start
-    shutil.copy(folder / "backup.db", folder / "store.db")
-    for extra in ("-wal", "-shm"):
-        (folder / f"store.db{extra}").unlink(missing_ok=True)
+    put_back(folder)
     with pytest.raises(RolledBack, match="discreet restore"):
         Server(server.settings)
     assert "new epoch" in restore(server.settings)[-1]
@@ -135,9 +142,7 @@ def test_what_must_not_be_forgotten_comes_back_from_the_fence(folder):
     client.call("PUT", "/v1/populations/people", {"epsilon": 1.3, "delta": 1e-6})
     client.call("DELETE", "/v1/bandits/b")
     server.stop()
-    shutil.copy(folder / "backup.db", folder / "store.db")
-    for extra in ("-wal", "-shm"):
-        (folder / f"store.db{extra}").unlink(missing_ok=True)
+    put_back(folder)
     restore(server.settings)
     again = Running(folder)
     client = again.client()
@@ -180,13 +185,38 @@ def test_one_server_for_each_file(folder):
         server.stop()
 
 
-def test_a_changed_admin_key_replaces_the_old_one(folder):
-    started(folder).stop()
-    other = Running(folder, admin_key="another-admin-key-that-is-long-enough")
+def test_the_admin_key_is_replaced_by_its_own_command_alone(folder):
+    """...for good: a start with another one changes nothing, a backup does not bring it back."""
+    server = started(folder)
+    backup(server.settings, folder / "backup.db")
+    server.stop()
+    other = replace(server.settings, admin_key="another-admin-key-that-is-long-enough")
+    begun = Server(other)
+    assert not begun.has_admin_key()
+    begun.close()
+    new = KeyAccess(server.settings).rotate()["secret"]
+    again = Running(folder, admin_key=None)
+
+    def statuses() -> list[int]:
+        secrets = (ADMIN, other.admin_key, new)
+        return [again.request("GET", "/v1/keys", Authorization=f"Bearer {s}")[0] for s in secrets]
+
     try:
-        assert other.request("GET", "/v1/keys", Authorization=f"Bearer {ADMIN}")[0] == 401
+        assert statuses() == [401, 401, 200]
+        with pytest.raises(ServiceError, match="last admin key"):
+            again.client(new).call("DELETE", f"/v1/keys/{id_of(new)}")
+        newest = KeyAccess(replace(again.settings, admin_key=new)).rotate()["secret"]  # by its API
+        assert statuses() == [401, 401, 401]
+        assert again.request("GET", "/v1/keys", Authorization=f"Bearer {newest}")[0] == 200
     finally:
-        other.stop()
+        again.stop()
+    put_back(folder)
+    restore(server.settings)
+    again = Running(folder, admin_key=None)
+    try:
+        assert statuses() == [401, 401, 401]
+    finally:
+        again.stop()
 
 
 def test_a_stolen_disk_shows_at_most_the_last_batch(folder):

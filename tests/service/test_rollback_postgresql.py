@@ -1,7 +1,11 @@
 """The same on PostgreSQL: point-in-time restores, failovers to an older state while servers run."""
 
+import shutil
+from dataclasses import replace
+
 import pytest
 
+from discreet.service import beats, migrations
 from discreet.service.client import ServiceError
 from discreet.service.fence import RolledBack
 from discreet.service.restoring import backup, restore
@@ -126,12 +130,57 @@ def test_a_failover_that_lost_one_commit_goes_on_and_counts_it_when_it_is_sent_a
         server.stop()
 
 
-def test_a_restore_while_servers_run_is_noticed_by_them(postgresql, name, tmp_path):
+def test_a_folder_of_secrets_that_is_an_old_copy_is_refused_and_nothing_changes(
+    postgresql, name, tmp_path
+):
+    server = Running(tmp_path, store=postgresql.url(name))
+    try:
+        server.client().create("b", RAW)
+        shutil.copytree(tmp_path / "secrets", tmp_path / "copy")
+        second = Server(server.settings)  # has started since
+        with pytest.raises(ValueError, match="DISCREET_SECRETS") as caught:
+            Server(replace(server.settings, secrets=tmp_path / "copy"))
+        assert "restore" not in str(caught.value)
+        second.close()
+        assert play(server.client(), 1)
+        server.client().create("c", RAW)
+    finally:
+        server.stop()
+
+
+def test_servers_of_two_schemas_never_work_on_one_store(postgresql, name, tmp_path, monkeypatch):
+    """Neither does a newer one bring it forward under an older, nor goes an older one on after."""
+    server = Running(tmp_path, store=postgresql.url(name))
+    client = server.client()
+    client.create("b", RAW)
+    try:
+        monkeypatch.setattr(migrations, "STEPS", {**migrations.STEPS, 4: lambda _: None})
+        monkeypatch.setattr(migrations, "CURRENT", 5)
+        with pytest.raises(ValueError, match="stop them all first"):
+            Server(server.settings)
+        monkeypatch.setattr(beats, "LOOKS", 0.0)
+        Server(server.settings).close()
+        monkeypatch.setattr(migrations, "CURRENT", 4)
+        for call in (lambda: play(client, 2), lambda: client.call("GET", "/readyz")):
+            with pytest.raises(ServiceError) as caught:
+                call()
+            assert caught.value.kind == "other-version"
+    finally:
+        server.stop()
+
+
+def test_a_restore_while_servers_run_is_refused_and_noticed_by_them(
+    postgresql, name, tmp_path, monkeypatch
+):
     server = Running(tmp_path, store=postgresql.url(name))
     client = server.client()
     client.create("b", RAW)
     made = play(client, 1)
     try:
+        with pytest.raises(ValueError, match="stop them all first"):
+            restore(server.settings)
+        assert client.learn("b", made[0], 0.5) == "duplicate"  # nothing has changed
+        monkeypatch.setattr(beats, "LOOKS", 0.0)  # a server that was paused
         restore(server.settings)
         with pytest.raises(ServiceError) as caught:
             client.learn("b", made[0], 0.5)

@@ -25,6 +25,7 @@ from discreet.bandits.policies import POLICIES, Stage, Uniform
 from discreet.bandits.release import learned
 from discreet.bandits.tuning import TUNING
 from discreet.bandits.window import (
+    APART,
     BESIDE,
     COUNT,
     EARNED,
@@ -38,6 +39,7 @@ from discreet.bandits.window import (
     transform,
 )
 from discreet.decisions import Policy
+from discreet.evaluation.intervals import SPREAD
 from discreet.evaluation.worth import Totals
 from discreet.least_squares.blocks import SHARED, Blocks
 from discreet.links import link as link_named
@@ -272,11 +274,12 @@ class InformationWeighted(Estimator):
         """A window whose sum holds its noise from now on."""
         dim = len(belief.mean)
         total = NoisySum(
-            (dim + 2) * (dim + 3) // 2 + TOTALS + (self.holdout is not None),
+            (dim + 2) * (dim + 3) // 2 + TOTALS + APART * (self.holdout is not None),
             sensitivity=sensitivity(self.holdout, self.people),  # l2, of all its entries
             mu=self.mu(share),
             noise=noise,
-            what="weighted Gram matrix, moment and residuals; count and sum of rewards",
+            what="weighted Gram matrix, moment and residuals; count and sum of rewards"
+            + (", apart where held out, with their spreads" if self.holdout is not None else ""),
             scope=scope(belief, share),
             contributions=self.budget.contributions,
         )
@@ -317,21 +320,22 @@ class WeightedWindow(EstimatorWindow):
         """And compute once what every row needs."""
         n = len(self.transform.mean) + 2
         first, second, isometry = upper_triangle(n)
-        weight, reward, one, zero = range(n, n + BESIDE)
+        weight, reward, one = range(n, n + BESIDE)
         self._apart = estimator.holdout is not None
         low, high = estimator.limits
         self._zero = min(max(0.0, low), high)
-        # What one row adds: products of two entries of [v; weight; reward; 1; 0], times factors.
-        # One row is not held out.
-        beside = [weight, one, reward, zero][: TOTALS + self._apart]
+        # What one row adds: products of two entries of [v; weight; reward; 1], times factors.
+        # One row by itself is not beside a hold-out.
+        beside = [weight, one, reward]
         self._upper = (first, second)
         self._reward = reward
         self._first = np.concatenate([first, beside])
         self._second = np.concatenate([second, [one] * len(beside)])
         self._earned = [VALUE]
         if self._apart:  # in units of the range of rewards
-            weights = (EARNED, HELD)
-            self._earned = [each / (high - low) for each in weights]
+            weights = [each / (high - low) for each in (EARNED, HELD)]
+            self._earned = [*weights, *(SPREAD / (high - low) * each for each in weights)]
+            self._reflected = low + high - 2 * self._zero
         self._factors = np.concatenate([isometry, [COUNT, VALUE, *self._earned]])
         self._entries, self._write = self.transform.one_by_one()
         self._terms = (np.empty(len(self._first)), np.empty(len(self._first)))
@@ -361,7 +365,8 @@ class WeightedWindow(EstimatorWindow):
         else:
             counted = np.where(late, 0.0, earned)
             apart = np.where(held, 1.0, 0.0)
-            groups = (float(counted @ (1 - apart)), float(counted @ apart))
+            calm = counted * (self._reflected - counted)
+            groups = [float(each @ some) for each in (counted, calm) for some in (1 - apart, apart)]
             sums = [weight, float(kept.sum()), *groups]
         term = np.concatenate([gram[self._upper], sums])
         term *= self._factors
@@ -404,6 +409,7 @@ class WeightedWindow(EstimatorWindow):
         earned = [unit * float(x) / w for x, w in zip(released[n + 2 :], self._earned, strict=True)]
         stds = [noise_std / VALUE, *(unit * noise_std / w for w in self._earned)]
         held_sum, held_std = (earned[1], stds[2]) if self._apart else (0.0, 0.0)
+        calm = (unit * earned[2], unit * earned[3]) if self._apart else (0.0, 0.0)
         return Totals(
             rounds=self.size,
             held=0,
@@ -412,4 +418,5 @@ class WeightedWindow(EstimatorWindow):
             held_sum=held_sum,
             variances=(stds[0] ** 2, stds[1] ** 2, held_std**2),
             zero=unit * self._zero,
+            spreads=calm,
         )

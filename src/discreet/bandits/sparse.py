@@ -138,26 +138,21 @@ class SparseBandit(Rounds):
         self.radius = positive("radius", radius)
         self.forced = forced
         self.forced_rounds = self._forced_rule() if forced is None else integer("forced", forced)
-        if self.n_arms * self.forced_rounds > self.horizon:
-            raise ValueError(
-                f"{self.n_arms} arms, {self.forced_rounds} forced rounds each, do not fit in a "
-                f"horizon of {self.horizon}"
-            )
+        self._assert_forced_rounds_fit()
         self.gap = None if gap is None else positive("gap", gap)
         self.method = one_of("method", method, tuple(METHODS))
         self.residual_bound = residual_bound
-        self.bound = (
-            self._bound_rule()
-            if residual_bound is None
-            else positive("residual_bound", residual_bound)
-        )
+        self.bound = self._bound_rule(residual_bound)
         self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         self._begin()
         self._advanced = 0  # rounds whose end the arms have seen
         self._first: Array | None = None  # (arms, dim), the forced-sample estimates
         self._rng = np.random.default_rng(self.seed)
-        self._arms: Arms = METHODS[self.method](
+        self._arms = self._made_arms()
+
+    def _made_arms(self) -> Arms:
+        return METHODS[self.method](
             self.n_arms,
             self.dim,
             self.horizon,
@@ -168,6 +163,13 @@ class SparseBandit(Rounds):
             radius=self.radius,
             noise=self.noise.spawn(1)[0],
         )
+
+    def _assert_forced_rounds_fit(self) -> None:
+        if self.n_arms * self.forced_rounds > self.horizon:
+            raise ValueError(
+                f"{self.n_arms} arms, {self.forced_rounds} forced rounds each, do not fit in a "
+                f"horizon of {self.horizon}"
+            )
 
     @property
     def theta(self) -> Array:  # (arms, dim)
@@ -270,7 +272,9 @@ class SparseBandit(Rounds):
     def _forced_rule(self) -> int:
         return max(1, min(math.ceil(math.hypot(*self._needs())), self.horizon // (4 * self.n_arms)))
 
-    def _bound_rule(self) -> float:
+    def _bound_rule(self, asked: float | None) -> float:
+        if asked is not None:
+            return positive("residual_bound", asked)
         slope = self._link.slopes(-self.radius, self.radius)[1]
         # |y - nu| <= 1 for the logistic link, else 1 + radius; the paper's g adds slope * diameter.
         worst = 1.0 if self.link == "logistic" else 1.0 + self.radius

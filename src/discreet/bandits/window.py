@@ -72,9 +72,11 @@ def _beside_holdout(people: People) -> float:
     """The squared sensitivity where there is a hold-out.
 
     Rows of the policy add v v', weight and count as always and EARNED y, held-out ones KEPT times
-    those and HELD y. Rewards y are scaled to a range of length 1 that holds 0, so y moves by at
-    most 1, whether it is replaced, gone or new. It counts in the window of its own decision alone;
-    where the row arrives later, the rest of it counts.
+    those and HELD y. Rewards y are scaled to a range [-z, 1 - z] that holds 0. Beside y, with
+    SPREAD times its weight, stands q = y (1 - 2 z - y), which is free (`intervals.py`): together
+    they move as far as y from end to end, by 1 at most, whether the reward is replaced, gone or
+    new, because |q| <= |y| (1 - |y|). They count in the window of their own decision alone; where
+    the row arrives later, the rest of it counts.
 
     A round stays in its group, but whoever lets k rounds of a person in, such as a
     `ContributionLimiter`, may choose them by what the person did; and with visits a person may
@@ -93,7 +95,8 @@ def _beside_holdout(people: People) -> float:
     return max(replaced, crossed, moved)
 
 
-TOTALS = 3  # entries after v v': weight, count, rewards; one more for those of a hold-out
+TOTALS = 3  # entries after v v': weight, count, rewards
+APART = 3  # beside a hold-out so many more: its rewards, and the spreads of both
 
 
 def totals(weight: Array, rewards: Array) -> Array:
@@ -104,7 +107,7 @@ def totals(weight: Array, rewards: Array) -> Array:
 LONGEST = 16.0  # |theta|, in units of the largest reward or of the link's argument: never more
 LARGEST = 1e100  # of the numbers in a transform: their squares, summed, stay finite
 NARROWEST = 1e-6  # R, as a fraction of E
-BESIDE = 4  # entries after v of one row: weight, reward, 1, 0
+BESIDE = 3  # entries after v of one row: weight, reward, 1
 
 
 @value
@@ -191,7 +194,7 @@ class Transform:
         return v, weights
 
     def one_by_one(self) -> tuple[Array, Callable[[Array, float], None]]:
-        """An array, and a function that writes [v; weight; reward; 1; 0] of a row to it.
+        """An array, and a function that writes [v; weight; reward; 1] of a row to it.
 
         The same as `rows`; for one row numpy takes longer to begin than to compute, so all that
         does not depend on the row is looked up here, once.

@@ -51,31 +51,3 @@ def run(
     from discreet.cli.run import show_page
 
     show_page(folder / PAGE, show)
-
-
-@abtest.command()
-def forecast(
-    baseline: Annotated[
-        float, Option(metavar="P", help="Chance of the metric without the change.")
-    ],
-    lift: Annotated[float, Option(metavar="D", help="What the change adds to that chance.")],
-    arms: Annotated[int, Option(min=2, help="Arms, of equal size.")] = 2,
-    epsilon: Annotated[float, Option(metavar="E", help="Privacy budget.")] = 1.0,
-    delta: Annotated[float, Option(help="Chance that epsilon may fail.")] = 1e-6,
-    looks: Annotated[int, Option(min=1, help="Looks that will be taken.")] = 50,
-    power: Annotated[float, Option(help="Chance that the difference is proved.")] = 0.8,
-) -> None:
-    """Before any data: how many people an experiment needs, and what privacy adds to that.
-
-    \b
-      discreet abtest forecast --baseline .10 --lift .02 --arms 2 --epsilon 1
-    """
-    from discreet.evaluation.forecast import people_needed
-
-    found = people_needed(
-        baseline, lift, epsilon=epsilon, delta=delta, arms=arms, looks=looks, power=power
-    )
-    for name, people in (("with privacy", found.private), ("without", found.plain)):
-        print(f"people needed {name}: {'too many' if people is None else f'{people:,}'}")
-    if found.price is not None:
-        print(f"price of privacy: {found.price:.2f} times as many")

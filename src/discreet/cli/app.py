@@ -44,8 +44,9 @@ def start(
         print(context.get_help())
 
 
-for command in (demo, run, report, forecast, audit, statement, dossier, datasets, learners):
+for command in (demo, run, report, audit, statement, dossier, datasets, learners):
     app.command()(command)
+app.add_typer(forecast, name="forecast")
 app.add_typer(abtest, name="abtest")
 for service in (serve, relay, backup, restore, witness):
     app.command(rich_help_panel="The decision service")(service)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option
 
+from discreet.cli.options import Workers
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -26,9 +28,7 @@ def audit(
         int, Option(min=100, help="Of every learner, on each of two neighbouring streams.")
     ] = 10_000,
     seed: Annotated[int, Option(min=0, help="Of the noise; another one attacks anew.")] = 0,
-    workers: Annotated[
-        int | None, Option(min=1, help="Processes; by default one for each core.")
-    ] = None,
+    workers: Workers = None,
     out: Annotated[Path, Option(help="Folder for the figure.")] = Path("out"),
     reports: Annotated[
         Path | None, Option(metavar="FILE", help="Audit what devices sent: JSON of reports.")
@@ -55,13 +55,19 @@ def audit(
         from discreet.audit.reports import audit_reports
 
         _tell(console, [audit_reports(reports)], out)
-        return
-    chosen = _chosen(learner, epsilon)
+    else:
+        _tell(console, _proved(_chosen(learner, epsilon), runs, seed, workers, console), out)
+
+
+def _proved(
+    chosen: "list[Attack]", runs: int, seed: int, workers: int | None, console: "Console"
+) -> "list[Audited]":
+    """What the attacks prove; Ctrl-C shows what is finished."""
     many = f"{len(chosen)} attacks" if len(chosen) > 1 else "1 attack"
     console.print(f"{many}, {runs:,} runs on each of two neighbours", highlight=False)
     done: list[Audited] = []
     try:
-        results = attacked(chosen, runs, seed, workers, console, done.append)
+        return attacked(chosen, runs, seed, workers, console, done.append)
     except KeyboardInterrupt:
         if done:
             console.print(_table(done))
@@ -71,7 +77,6 @@ def audit(
             highlight=False,
         )
         raise
-    _tell(console, results, out)
 
 
 def attacked(

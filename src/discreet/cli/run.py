@@ -125,26 +125,21 @@ def run_and_show(
 
     console = Console()
     first = {cell.key for cell in cells_of(experiment) if cell.seed == experiment.seeds[0]}
+
+    def show_first(cell: "Cell", record: "Record") -> None:
+        if cell.key in first:
+            first.remove(cell.key)
+            if not first and len(experiment.seeds) > 1:  # all of one seed: a first picture
+                worth()  # other processes go on meanwhile
+                path = write_report(load(out), out)
+                console.print(f"First pictures, of one seed: {path}", highlight=False)
+
     try:
-        with live_table(experiment, console) as watch:
-
-            def watch_and_show(cell: "Cell", record: "Record") -> None:
-                watch(cell, record)
-                if cell.key in first:
-                    first.remove(cell.key)
-                    if not first and len(experiment.seeds) > 1:  # all of one seed: a first picture
-                        worth()  # other processes go on meanwhile
-                        path = write_report(load(out), out)
-                        console.print(f"First pictures, of one seed: {path}", highlight=False)
-
-            results = run(experiment, out, workers=workers, cluster=cluster, watch=watch_and_show)
+        with live_table(experiment, console, show_first) as watch:
+            results = run(experiment, out, workers=workers, cluster=cluster, watch=watch)
     except KeyboardInterrupt:
-        console.print(
-            f"\nStopped. Finished cells are kept in {out}: the same command resumes there. "
-            f"What is finished: discreet report {out}",
-            highlight=False,
-            markup=False,
-        )
+        kept = f"Stopped. Finished cells are kept in {out}: the same command resumes there."
+        console.print(f"\n{kept} What is finished: discreet report {out}", markup=False)
         raise
     _tell(console, results, worth())
     console.print(f"\nNumbers: {out / 'results.parquet'}", highlight=False, markup=False)

@@ -65,41 +65,49 @@ def serve(
     serve_demo(settings)
 
 
+RelayServer = Annotated[
+    str | None, Option(metavar="URL", help="The decision server (DISCREET_RELAY_SERVER).")
+]
+RelayBandits = Annotated[
+    list[str] | None,
+    Option(help="Whose reports it carries; may be repeated (DISCREET_RELAY_BANDITS)."),
+]
+RelayStore = Annotated[
+    str | None,
+    Option(metavar="URL", help="sqlite:///FILE, for open batches (DISCREET_RELAY_STORE; "
+           "sqlite:///relay.db)."),
+]  # fmt: skip
+RelayWait = Annotated[
+    float | None,
+    Option(help="Seconds after which a batch goes that has its minimum, or is dropped "
+           "(DISCREET_RELAY_WAIT; 86400)."),
+]  # fmt: skip
+RelayMinimum = Annotated[
+    int | None,
+    Option(help="Reports below which a batch is dropped, unless the server asks for more "
+           "(DISCREET_RELAY_MINIMUM; 50)."),
+]  # fmt: skip
+PersonHeader = Annotated[
+    str | None,
+    Option(metavar="HEADER", help="Set by a login in front of the relay: who sends. Without "
+           "it devices say so themselves (DISCREET_RELAY_PERSON_HEADER)."),
+]  # fmt: skip
+
+
 def relay(
-    server: Annotated[
-        str | None, Option(metavar="URL", help="The decision server (DISCREET_RELAY_SERVER).")
-    ] = None,
-    bandit: Annotated[
-        list[str] | None,
-        Option(help="Whose reports it carries; may be repeated (DISCREET_RELAY_BANDITS)."),
-    ] = None,
-    store: Annotated[
-        str | None,
-        Option(metavar="URL", help="sqlite:///FILE, for open batches (DISCREET_RELAY_STORE; "
-               "sqlite:///relay.db)."),
-    ] = None,
+    server: RelayServer = None,
+    bandit: RelayBandits = None,
+    store: RelayStore = None,
     host: Annotated[
         str | None, Option(help="Address to listen on (DISCREET_RELAY_HOST; 127.0.0.1).")
     ] = None,
     port: Annotated[
         int | None, Option(min=1, max=65535, help="Port to listen on (DISCREET_RELAY_PORT; 8361).")
     ] = None,
-    wait: Annotated[
-        float | None,
-        Option(help="Seconds after which a batch goes that has its minimum, or is dropped "
-               "(DISCREET_RELAY_WAIT; 86400)."),
-    ] = None,
-    minimum: Annotated[
-        int | None,
-        Option(help="Reports below which a batch is dropped, unless the server asks for more "
-               "(DISCREET_RELAY_MINIMUM; 50)."),
-    ] = None,
-    person_header: Annotated[
-        str | None,
-        Option(metavar="HEADER", help="Set by a login in front of the relay: who sends. Without "
-               "it devices say so themselves (DISCREET_RELAY_PERSON_HEADER)."),
-    ] = None,
-) -> None:  # fmt: skip
+    wait: RelayWait = None,
+    minimum: RelayMinimum = None,
+    person_header: PersonHeader = None,
+) -> None:
     """Hide who sent which report: collect sealed ones, shuffle, forward, forget.
 
     The relay cannot read reports, and the server cannot see who sent them, as
@@ -192,9 +200,10 @@ def witness(
     \b
       DISCREET_WITNESS_KEY=... discreet witness --file /var/lib/witness.db
     """
+    from discreet.service.settings import text_of
     from discreet.service.witnessing import serve
 
-    serve(file, os.environ.get("DISCREET_WITNESS_KEY"), host, port)
+    serve(file, text_of("DISCREET_WITNESS_KEY", os.environ), host, port)
 
 
 keys = typer.Typer(
@@ -252,6 +261,17 @@ def revoke(
     """Revoke a key for good; a restored backup does not bring it back."""
     _access(url, store, secrets).revoke(id)
     print(f"revoked: {id}")
+
+
+@keys.command()
+def rotate(url: Url = None, store: StoreUrl = None, secrets: Secrets = None) -> None:
+    """Make a new admin key and revoke the one in DISCREET_ADMIN_KEY (or the first).
+
+    No other command does: a server that starts with another DISCREET_ADMIN_KEY
+    than its store has says so and changes nothing.
+    """
+    made = _access(url, store, secrets).rotate()
+    print(f"id: {made['id']}\nadmin key, shown once: {made['secret']}")
 
 
 def _access(url: str | None, store: str | None, secrets: object) -> "KeyAccess":

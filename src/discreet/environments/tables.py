@@ -129,12 +129,13 @@ def table_world(
 def read_table(table: Any, *, as_text: bool = False) -> Any:
     """A data frame, or columns by name: files are read by their ending, the rest is passed on.
 
-    `as_text` is for people's tables: every cell of a CSV file stays the text that it is, where one
-    odd cell would change the type of a whole column, and what it says of everybody; a Parquet file
-    is an Arrow table, with the types that it states.
+    A stream of Arrow batches is read to its end. `as_text` is for people's tables: every cell of a
+    CSV file stays the text that it is, where one odd cell would change the type of a whole column,
+    and what it says of everybody; a Parquet or Arrow file is an Arrow table, with the types that
+    it states.
     """
     if not isinstance(table, str | os.PathLike):
-        return table
+        return table.read_all() if hasattr(table, "read_all") else table
     pandas = package("pandas")
     path = os.fspath(table)
     if path.endswith((".csv", ".csv.gz")):
@@ -145,8 +146,13 @@ def read_table(table: Any, *, as_text: bool = False) -> Any:
     if path.endswith((".parquet", ".pq")):
         package("pyarrow")
         return package("pyarrow.parquet").read_table(path) if as_text else pandas.read_parquet(path)
+    if path.endswith((".arrow", ".feather")):
+        package("pyarrow")
+        found = package("pyarrow.feather").read_table(path)
+        return found if as_text else found.to_pandas()
     raise ValueError(
-        "a table must be a .csv, .csv.gz, .parquet or .pq file, a data frame or columns by name"
+        "a table must be a .csv, .csv.gz, .parquet, .pq, .arrow or .feather file, a data frame or "
+        "columns by name"
     )
 
 

@@ -4,11 +4,13 @@ People are split by a public function of their id. A person's values are scaled 
 length 1 in which "no value" is 0: y = (value - zero) / (high - low), zero the number in
 [low, high] that is closest to 0. With public weights h, one for each metric, |h| = 1, the term
 
-    (h_1 y_1, ..., h_M y_M)    in the place of the person's arm
+    (h_1 y_1, ..., h_M y_M; SPREAD h_1 q_1, ..., SPREAD h_M q_M)    in the place of the person's arm
 
-enters the totals of the batch in which the person is added. Replaced, a person stays in the same
-arm and batch, which follow from public things alone: the id, and when they were added. So their
-term moves within its place by sqrt(sum h^2 (y - y')^2) <= sqrt(sum h^2) = 1.
+enters the totals of the batch in which the person is added. q says how far values are from both
+ends of their range, as coins never are: with x = y - y_low in [0, 1], q = x (1 - x), less that of
+"no value". Replaced, a person stays in the same arm and batch, which follow from public things
+alone: the id, and when they were added. So their term moves within its place, and for each metric
+y and q together move by h at most (`intervals.py`): sqrt(sum h^2) = 1 in all.
 """
 
 import itertools
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 from discreet.arrays import Array, finite_range, integer, number, one_of
 from discreet.evaluation.assignment import arm_number, sample_ratio_evidence
 from discreet.evaluation.columns import column, numbers_alone
+from discreet.evaluation.intervals import SPREAD
 from discreet.evaluation.looks import Look, Metric, Reader, Released, counts
 from discreet.evaluation.totals import MOST, BatchTotals, ExperimentTotals, RunningTotals
 from discreet.privacy import Budget, Guarantee
@@ -137,7 +140,7 @@ class ABTest(Stateful):
         return fractions
 
     def _begun(self, budget: Budget) -> ExperimentTotals:
-        dim = len(self.arms) * len(self.metrics)
+        dim = 2 * len(self.arms) * len(self.metrics)
         if self.running:
             return RunningTotals(dim, budget, self.looks, self.noise)
         return BatchTotals(dim, budget, self.noise)
@@ -176,15 +179,19 @@ class ABTest(Stateful):
     def add_many(self, people: Any, values: Any = None) -> NDArray[np.bool_]:
         """Add people with their values; says whose count.
 
-        `people` are ids and `values` columns by name: arrays, or a data frame or Arrow table with
-        such columns. Or `people` is such a table, with a column "person" too. NaN: no value; so is
-        a cell that is no number, alone. Text is read as the number it spells.
+        `people` are ids and `values` columns by name: arrays, or a data frame, Arrow table or batch
+        with such columns. Or `people` is such a table, with a column "person" too, a stream of
+        Arrow batches, or a .csv, .parquet or .arrow file. NaN: no value; so is a cell that is no
+        number, alone. Text is read as the number it spells.
 
         A person with several rows in one call counts once, with the mean of each metric; one who
         was added by an earlier call does not count again. So the answer depends on ids alone.
         """
         if values is None:
-            people, values = column(people, "person"), people
+            from discreet.environments.tables import read_table  # worlds load slowly
+
+            values = read_table(people, as_text=True)
+            people = column(values, "person")
         ids = _ids(people)
         rows = np.column_stack([self._scaled(name, values, len(ids)) for name in self.metrics])
         cumulative = np.cumsum(self.split)
@@ -202,14 +209,17 @@ class ABTest(Stateful):
         # The mean of a person's rows is in the range of one row, so a term stays as long.
         counts = np.bincount(places, minlength=len(ids))
         shares = np.where(fresh, 1 / np.maximum(counts[places], 1), 0.0)
-        sums = np.zeros((len(self.arms), len(self.metrics)))
-        np.add.at(sums, arms, shares[:, None] * rows)
+        means = np.zeros_like(rows)  # each in the place of the person's first row
+        np.add.at(means, places, shares[:, None] * rows)
+        terms = np.stack([means, SPREAD * means * (1 - 2 * self._zeros - means)], axis=1)
+        sums = np.zeros((len(self.arms), *terms.shape[1:]))
+        np.add.at(sums, arms, terms * self.weights)
         sizes = np.bincount(arms[fresh & (places == np.arange(len(ids)))], minlength=len(self.arms))
         self._assert_room(int(sizes.sum()))
         # People and sizes first: who is lost in an interruption counts without values, never twice.
         known.update(dict.fromkeys((k for k, new in zip(keys, fresh, strict=True) if new), 1))
         self._commit(_sizes=self._sizes + sizes)
-        self._totals.add((sums * self.weights).ravel())
+        self._totals.add(sums.ravel())
         return fresh
 
     def _scaled(self, name: str, values: Any, count: int) -> Array:
@@ -224,6 +234,13 @@ class ABTest(Stateful):
     def _zero(self, name: str) -> float:
         low, high = self.metrics[name]
         return min(max(0.0, low), high)
+
+    @property
+    def _zeros(self) -> Array:
+        """Where "no value" stands in each metric's range, from 0 to 1."""
+        return np.array(
+            [(self._zero(name) - low) / (high - low) for name, (low, high) in self.metrics.items()]
+        )
 
     def _assert_room(self, new: int) -> None:
         counted = self._released[-1:] if self.running else self._released  # sums of all batches
@@ -267,12 +284,11 @@ class ABTest(Stateful):
         sizes = self._sizes
         if self.running and self._released:
             sizes = sizes + np.array(self._released[-1].sizes)
-        sums = value.reshape(len(self.arms), -1) / self.weights
-        spans = np.array([high - low for low, high in self.metrics.values()])
-        lows = np.array([low for low, _ in self.metrics.values()])
-        offsets = (np.array([self._zero(name) for name in self.metrics]) - lows) / spans
-        sums = sums + sizes[:, None] * offsets
-        found = Released(tuple(sizes.tolist()), sums, tuple(stds.tolist()))
+        terms = value.reshape(len(self.arms), 2, -1) / self.weights
+        everybody, zeros = sizes[:, None], self._zeros
+        sums = terms[:, 0] + everybody * zeros
+        spreads = terms[:, 1] / SPREAD + everybody * zeros * (1 - zeros)
+        found = Released(tuple(sizes.tolist()), sums, tuple(stds.tolist()), spreads)
         self._commit(
             _totals=following,
             _sizes=np.zeros_like(self._sizes),
@@ -338,7 +354,8 @@ class Reading:
             evidence = sample_ratio_evidence(self._people.tolist(), self.split)
             self._evidence = max(self._evidence, evidence)
             for m, reader in enumerate(self._readers):
-                reader.take(each.sizes, each.sums[:, m].tolist(), [each.stds[m]] * len(self.arms))
+                sums, spreads = each.sums[:, m].tolist(), each.spreads[:, m].tolist()
+                reader.take(each.sizes, sums, [each.stds[m]] * len(self.arms), spreads)
             self._looks.append(self._shown(len(self._looks) + 1))
         return tuple(self._looks)
 

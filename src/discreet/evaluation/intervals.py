@@ -19,6 +19,18 @@ most alpha (Ville). The means that it has not reached are an interval that holds
 Where the noise of several releases hangs together (running sums), each look is one release: the
 best bet gives Chernoff's bound, and the looks share alpha.
 
+Where values are no coins, their variance is less than m (1 - m): less by the mean of y (1 - y),
+whose sum is released beside that of y and costs nothing. With a lower bound g of that mean,
+
+    E exp(l (y - m))  <=  exp(phi(l) (m (1 - m) - g))
+
+In a release y has a weight h, and y (1 - y) the weight SPREAD h. A replaced value moves the two by
+
+    h^2 (a - b)^2 (1 + SPREAD^2 (1 - a - b)^2)  <=  h^2 d^2 (1 + SPREAD^2 (1 - d)^2)  <=  h^2
+
+with d = |a - b|, because |1 - a - b| <= 1 - d for a, b in [0, 1], and SPREAD^2 is the least of
+(1 + d) / (d^2 (1 - d)): the golden ratio's fifth power, where d is its inverse.
+
 References: Robbins (1970); Howard, Ramdas, McAuliffe, Sekhon (2021); Waudby-Smith and Ramdas
 (2024). That the noise enters as its own moment generating function is what is new here.
 """
@@ -26,8 +38,10 @@ References: Robbins (1970); Howard, Ramdas, McAuliffe, Sekhon (2021); Waudby-Smi
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import scipy
 
 from discreet.arrays import Array
 
@@ -36,7 +50,8 @@ WIDEST = 1.5  # no bet is larger: beyond, phi grows much faster than a square
 # The interval is the narrowest where the bets' precision is V/12, V the variance of the sum: for
 # log(1/alpha) between 3 and 6, minimise (r + V) (log((r + V) / r) + 2 log(1/alpha)) over r.
 NARROWEST = 12.0
-STEPS = 30  # of a bisection: to 1e-9
+EXACT = 1e-9  # an end of an interval, outwards
+SPREAD = math.sqrt(((1 + math.sqrt(5)) / 2) ** 5 * (1 - 1e-12))  # 3.330
 
 
 @dataclass(frozen=True)
@@ -85,8 +100,23 @@ class Bets:
     @classmethod
     def best(cls) -> "Bets":
         """The best of many, of either sign: each one alone would be valid, at one look."""
-        sizes = np.geomspace(1e-5, 2.0, 200)
+        sizes = np.geomspace(1e-5, 2.0, 100)
         return cls(np.concatenate([-sizes, sizes]), None)
+
+    @cached_property
+    def gains(self) -> Array:
+        """exp(l) - 1."""
+        return np.expm1(self.sizes)
+
+    @cached_property
+    def risks(self) -> Array:
+        """phi(l)."""
+        return phi(self.sizes)
+
+    @cached_property
+    def halves(self) -> Array:
+        """l^2 / 2."""
+        return self.sizes**2 / 2
 
     def earned(self, exponents: Array) -> float:
         """The logarithm of what all of them have earned."""
@@ -110,6 +140,7 @@ class Mean:
     total: float  # of the values, with noise
     count: float  # of the values
     noise: float  # variance of the noise in the total
+    spread: float = 0.0  # lower bound of the mean of y (1 - y)
 
     @property
     def estimate(self) -> float:
@@ -118,13 +149,21 @@ class Mean:
 
     def against(self, bets: Bets, mean: float) -> float:
         """How much bets against this mean have earned, as a logarithm."""
-        sizes = bets.sizes
-        expected = self.count * np.log1p(mean * np.expm1(sizes))
-        return bets.earned(sizes * self.total - expected - sizes * sizes * self.noise / 2)
+        expected = np.log1p(mean * bets.gains)
+        if self.spread > 0:
+            calm = bets.sizes * mean + bets.risks * max(mean * (1 - mean) - self.spread, 0.0)
+            expected = np.minimum(expected, calm)
+        return bets.earned(
+            bets.sizes * self.total - self.count * expected - bets.halves * self.noise
+        )
 
     def interval(self, bets: Bets, limit: float) -> Interval:
         """The means against which less than `limit` (a logarithm) was earned."""
-        return _where(lambda mean: self.against(bets, mean) < limit, self.estimate, 0.0, 1.0)
+        return _below(lambda mean: self.against(bets, mean) - limit, self.estimate, (0.0, 1.0))
+
+    def least(self, bets: Bets, limit: float) -> float:
+        """The lower end of that alone."""
+        return _end(lambda mean: self.against(bets, mean) - limit, self.estimate, 0.0)
 
 
 @dataclass(frozen=True)
@@ -149,13 +188,12 @@ class Difference:
 
     def against(self, bets: Bets, difference: float) -> float:
         """How much bets against this difference have earned, as a logarithm."""
-        sizes = bets.sizes
-        gains = sizes * (self.total - self.weight * difference)
-        return bets.earned(gains - phi(sizes) * self.variance - sizes * sizes * self.noise / 2)
+        gains = bets.sizes * (self.total - self.weight * difference)
+        return bets.earned(gains - bets.risks * self.variance - bets.halves * self.noise)
 
     def interval(self, bets: Bets, limit: float) -> Interval:
         """The differences against which less than `limit` (a logarithm) was earned."""
-        return _where(lambda u: self.against(bets, u) < limit, self.estimate, -1.0, 1.0)
+        return _below(lambda u: self.against(bets, u) - limit, self.estimate, (-1.0, 1.0))
 
 
 def difference(one: Mean, other: Mean, variances: tuple[float, float]) -> Difference:
@@ -173,32 +211,27 @@ def difference(one: Mean, other: Mean, variances: tuple[float, float]) -> Differ
     )
 
 
-def largest_variance(means: Interval) -> float:
-    """Of values in [0, 1] whose mean lies there: m (1 - m) at most.
+def largest_variance(means: Interval, spread: float = 0.0) -> float:
+    """Of values in [0, 1] whose mean lies there, and of whose y (1 - y) the mean is no less.
 
-    >>> largest_variance(Interval(0.1, 0.05, 0.2)), largest_variance(Interval(0.4, 0.3, 0.6))
-    (0.16000000000000003, 0.25)
+    >>> largest_variance(Interval(0.1, 0.05, 0.2)), largest_variance(Interval(0.4, 0.3, 0.6), 0.2)
+    (0.16000000000000003, 0.04999999999999999)
     """
-    if means.low <= 0.5 <= means.high:
-        return 0.25
-    return max(each * (1 - each) for each in (means.low, means.high))
+    nearest = min(max(0.5, means.low), means.high)
+    return max(nearest * (1 - nearest) - spread, 0.0)
 
 
-def _where(holds: Callable[[float], bool], middle: float, low: float, high: float) -> Interval:
-    """The interval around the middle where this holds; all of it, where not even the middle is.
+def _below(excess: Callable[[float], float], middle: float, far: tuple[float, float]) -> Interval:
+    """The interval around the middle where this is below 0; all of it, where not the middle is.
 
     Where means vary more than a single mean allows, nothing is said.
     """
-    if not holds(middle):
-        return Interval(middle, low, high)
-    ends = []
-    for far in (low, high):
-        inside, outside = middle, far
-        for _ in range(STEPS * (not holds(far))):
-            half = (inside + outside) / 2
-            if holds(half):
-                inside = half
-            else:
-                outside = half
-        ends.append(outside)
-    return Interval(middle, *ends)
+    return Interval(middle, *(_end(excess, middle, each) for each in far))
+
+
+def _end(excess: Callable[[float], float], middle: float, far: float) -> float:
+    """Where this stops being below 0 on the way from the middle, a little farther out."""
+    if excess(far) < 0 or excess(middle) >= 0:
+        return far
+    found = float(scipy.optimize.brentq(excess, middle, far, xtol=EXACT / 2))
+    return max(found - EXACT, far) if far < middle else min(found + EXACT, far)

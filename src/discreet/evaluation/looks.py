@@ -1,20 +1,22 @@
 """What a look at an experiment shows: intervals, p-values, verdicts. Computed from releases alone.
 
-Of alpha = 1 - confidence, the means of all arms have the part MEANS, whose intervals bound the
-variances, and the differences of all pairs of arms the rest, in equal parts: with probability
-`confidence` everything that is shown about one metric holds at all looks.
+Of alpha = 1 - confidence, what bounds the variances has the part MEANS, half of it the means of
+all arms and half the means of y (1 - y), and the differences of all pairs of arms have the rest,
+in equal parts: with probability `confidence` everything that is shown about one metric holds at
+all looks.
 """
 
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from discreet.arrays import Array
 from discreet.evaluation.intervals import (
+    SPREAD,
     Bets,
     Difference,
     Interval,
@@ -25,6 +27,7 @@ from discreet.evaluation.intervals import (
 from discreet.state import value
 
 MEANS = 0.1  # no p-value is less than this part of alpha
+TOP = 0.25  # of y (1 - y)
 COUNTED = 0.1  # a batch counts if sampling varies by more than so much of the noise's variance
 FACTOR, SCALES = 8.0, 7  # bets for 8, 64, ... times the first batch's variance
 RELEASES = 12.0  # of a bandit's windows, which grow by half, count up to a horizon
@@ -37,7 +40,8 @@ class Released:
 
     sizes: tuple[int, ...]  # people in each arm, public
     sums: Array  # (arms, metrics), of values scaled to [0, 1], with noise
-    stds: tuple[float, ...]  # of the noise, for each metric
+    stds: tuple[float, ...]  # of the noise in them, for each metric
+    spreads: Array  # (arms, metrics), of y (1 - y), with 1 / SPREAD times that noise
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,11 @@ def _plain(interval: Interval) -> dict[str, float]:
     return {"estimate": interval.estimate, "low": interval.low, "high": interval.high}
 
 
+def _sum(one: Mean, other: Mean) -> Mean:
+    """Of two releases."""
+    return Mean(one.total + other.total, one.count + other.count, one.noise + other.noise)
+
+
 def counts(people: float, std: float) -> bool:
     """Whether a batch of so many in its smallest group says more than it adds noise."""
     return people / 4 >= COUNTED * std * std
@@ -169,6 +178,8 @@ class Reader:
         self.people = people
         self.bets: Bets | None = None  # fixed at the first release that counts
         self.means = [Mean(0.0, 0.0, 0.0)] * arms
+        self.spreads = [Mean(0.0, 0.0, 0.0)] * arms  # of y (1 - y), over its most
+        self.variances = [TOP] * arms  # at most
         self.shown = [Interval(0.5, 0.0, 1.0)] * arms
         self.p_values = dict.fromkeys(itertools.combinations(range(arms), 2), 1.0)
         self.pairs = dict.fromkeys(self.p_values, Difference(0.0, 0.0, 0.0, 0.0))
@@ -177,21 +188,45 @@ class Reader:
     @property
     def of_means(self) -> float:
         """The part of alpha that the means of all arms have."""
-        return MEANS if self.pairs else 1.0
+        return MEANS / 2 if self.pairs else 1.0
 
-    def take(self, sizes: Sequence[float], sums: Sequence[float], stds: Sequence[float]) -> None:
-        """One more release: people in each arm, sums of their values, std of the noise in these."""
+    def take(
+        self,
+        sizes: Sequence[float],
+        sums: Sequence[float],
+        stds: Sequence[float],
+        spreads: Sequence[float] | None = None,
+    ) -> None:
+        """One more release: people in each arm, sums of their values, std of the noise in these.
+
+        `spreads` are sums of y (1 - y). Without them these count as 0, which is no more than they
+        are: enough, as only their lower bounds are used.
+        """
         fresh = [Mean(s, n, std * std) for n, s, std in zip(sizes, sums, stds, strict=True)]
+        calm = [Mean(0.0, n, 0.0) for n in sizes]
+        if spreads is not None:
+            calm = [
+                Mean(s / TOP, n, (std / SPREAD / TOP) ** 2)
+                for n, s, std in zip(sizes, spreads, stds, strict=True)
+            ]
         if self.looks:
             self.bets = Bets.best()
-            self.means = fresh
+            self.means, self.spreads = fresh, calm
         elif all(n and counts(n, std) for n, std in zip(sizes, stds, strict=True)):
             self._accumulate(fresh)  # public, and known before the release
+            self.spreads = [_sum(*both) for both in zip(self.spreads, calm, strict=True)]
         if not self.speaks:
             return
         assert self.bets is not None
         limit = math.log(self.arms / (self.of_means * self.alpha)) + self._looked
-        self.shown = [each.interval(self.bets, limit) for each in self.means]
+        least = [0.0] * self.arms
+        if self.pairs:
+            least = [TOP * each.least(self.bets, limit) for each in self.spreads]
+        self.shown = [
+            replace(mean, spread=low).interval(self.bets, limit)
+            for mean, low in zip(self.means, least, strict=True)
+        ]
+        self.variances = list(map(largest_variance, self.shown, least))
         for pair, found in self._differences().items():
             # On the event that the variances' bounds hold; else, with probability MEANS alpha, it
             # may be anything: so that is part of every p-value.
@@ -206,6 +241,11 @@ class Reader:
         return self.bets is not None and all(each.count for each in self.means)
 
     @property
+    def limit(self) -> float:
+        """A difference is not possible if a bet against it has earned so much (a logarithm)."""
+        return math.log(len(self.pairs) / ((1 - MEANS) * self.alpha)) + self._looked
+
+    @property
     def _looked(self) -> float:
         """log of what many looks cost: both sides of each, where each has a bound of its own."""
         return math.log(2 * self.looks) if self.looks else 0.0
@@ -214,10 +254,7 @@ class Reader:
         if self.bets is None:
             smallest = min(fresh, key=lambda each: each.count)
             self.bets = self._bets(smallest.count, smallest.noise)
-        self.means = [
-            Mean(a.total + b.total, a.count + b.count, a.noise + b.noise)
-            for a, b in zip(self.means, fresh, strict=True)
-        ]
+        self.means = [_sum(*both) for both in zip(self.means, fresh, strict=True)]
         for (i, j), before in self.pairs.items():
             more = difference(fresh[i], fresh[j], (0.0, 0.0))
             size = fresh[i].count + fresh[j].count
@@ -245,10 +282,9 @@ class Reader:
         return self.shown
 
     def _differences(self) -> dict[tuple[int, int], Difference]:
-        variances = [largest_variance(each) for each in self.intervals()]
         found = {}
         for i, j in self.pairs:
-            bounds = (variances[i], variances[j])
+            bounds = (self.variances[i], self.variances[j])
             if self.looks:
                 found[i, j] = difference(self.means[i], self.means[j], bounds)
                 continue
@@ -266,5 +302,5 @@ class Reader:
         if not (self.speaks and self.pairs):
             return dict.fromkeys(self.pairs, Interval(0.0, -1.0, 1.0))
         assert self.bets is not None
-        limit = math.log(len(self.pairs) / ((1 - MEANS) * self.alpha)) + self._looked
-        return {pair: each.interval(self.bets, limit) for pair, each in self._differences().items()}
+        found = self._differences().items()
+        return {pair: each.interval(self.bets, self.limit) for pair, each in found}

@@ -15,7 +15,8 @@ A replaced row moves that from (a, SQUARE a^2) to (b, SQUARE b^2). With d = |a -
     (a - b)^2 (1 + SQUARE^2 (a + b)^2)  <=  d^2 (1 + SQUARE^2 (2 - d)^2)  <=  4
 
 for all d in [0, 2], as SQUARE^2 is the least of (2 + d) / (d^2 (2 - d)), at d = sqrt(5) - 1: the
-squares cost nothing, and the sensitivity is 2. They tell the variance, and so the interval.
+squares cost nothing, and the sensitivity is 2. They tell the variance, and so the interval. (It is
+the free spread of `intervals.py`: with u = 2 y - 1, u^2 = 1 - 4 y (1 - y).)
 """
 
 import math
@@ -27,7 +28,7 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array, finite_range, number, numbers_or_nan, one_of
-from discreet.evaluation.intervals import Interval
+from discreet.evaluation.intervals import SPREAD, Interval
 from discreet.evaluation.records import Records, read_records
 from discreet.privacy import Budget, Guarantee, Ledger
 from discreet.privacy.mechanisms import Mechanisms
@@ -35,8 +36,7 @@ from discreet.privacy.noise import Noise, source
 from discreet.privacy.release import Release
 
 Policy = Callable[[Any], Any]
-_D = math.sqrt(5) - 1
-SQUARE = math.sqrt((2 + _D) / (_D**2 * (2 - _D)) * (1 - 1e-12))  # 1.665
+SQUARE = SPREAD / 2  # 1.665
 SURE = 1.64  # standard deviations of the squares' noise that the interval allows for
 PILOT = 0.1  # of the rows, every tenth, from which rewards are predicted
 LONGEST = 1e100  # entry of a feature row that predicts: no product overflows

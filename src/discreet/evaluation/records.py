@@ -1,7 +1,8 @@
 """Logs of decisions with their propensities, from wherever they are kept.
 
 a `Log`                  environments.logged_table, open_bandit_log, logged
-a table                  a data frame, columns, a .csv or .parquet file, an Arrow table: columns
+a table                  a data frame, columns, a .csv, .parquet or .arrow file, an Arrow table,
+                         batch or stream: columns
                          "action", "reward" and "propensity", or the names you give. Those of
                          Open Bandit ("item_id", "click", "propensity_score") are known
 JSON lines               Vowpal Wabbit's (dsjson) and Personalizer's: .json, .jsonl, .dsjson

@@ -74,7 +74,7 @@ class BatchTotals(ExperimentTotals):
             sensitivity=SENSITIVITY,
             mu=self.budget.mu,
             noise=self.noise,
-            what="sums of metrics by arm",
+            what="sums of metrics and of their spreads, by arm",
             scope=f"batch {batch}",
         )
         self._ledger = ledger._including(self._open.release)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from discreet.evaluation.intervals import Interval
-from discreet.evaluation.looks import Reader
+from discreet.evaluation.looks import TOP, Reader
 from discreet.state import decode, encode, register
 
 CONFIDENCE = 0.95
@@ -34,6 +34,9 @@ class Totals:
     held_sum: float  # the same of held-out decisions
     variances: tuple[float, float, float]  # of the noise in these three
     zero: float = 0.0  # the reward of the range that is closest to 0
+    # Of e (low + high - 2 zero - e) with e = reward - zero: under the policy, and held out. The
+    # noise is 1 / SPREAD of that in the sums. Zeros where nothing of it was released.
+    spreads: tuple[float, float] = (0.0, 0.0)  # sums of e (low + high - 2 zero - e)
 
     def published(self) -> dict[str, float]:
         """Number and sum of all rewards."""
@@ -145,13 +148,16 @@ def needed(
         return None
     stds = _groups(windows[-1], reward_range, held_out)[2]
     decisions = sum(each.rounds for each in windows)
+    means = [each.estimate for each in reader.means]
+    calm = [TOP * each.estimate for each in reader.spreads]
     while min(reader.p_values.values()) >= 1 - confidence:
         if decisions > MOST:
             return None
         size = max(GROWTH * decisions, 1.0)
         groups = [(1 - held_out) * size, held_out * size]
-        means = [each.estimate for each in reader.means]
-        reader.take(groups, [n * m for n, m in zip(groups, means, strict=True)], stds)
+        sums, spreads = ([n * each for n, each in zip(groups, of, strict=True)]
+                         for of in (means, calm))  # fmt: skip
+        reader.take(groups, sums, stds, spreads)
         decisions += math.ceil(size)
     return decisions
 
@@ -165,13 +171,18 @@ def _reader(held_out: float, horizon: int | None, confidence: float) -> Reader:
 
 def _groups(
     window: Totals, reward_range: tuple[float, float], held_out: float
-) -> tuple[list[float], list[float], list[float]]:
-    """Decisions, sums scaled to [0, 1] and stds of their noise: policy, then hold-out."""
+) -> tuple[list[float], ...]:
+    """Of y, rewards scaled to [0, 1]: decisions, sums, stds of their noise, and sums of y (1 - y).
+
+    Each of the policy, and of the hold-out.
+    """
     low, high = reward_range
-    offset = window.zero - low
+    span = high - low
+    zero = (window.zero - low) / span
     sizes = [float(window.rounds - window.held), float(window.held)]
     totals = (window.sum, window.held_sum)
-    sums = [(s + n * offset) / (high - low) for s, n in zip(totals, sizes, strict=True)]
-    stds = [math.sqrt(variance) / (high - low) for variance in window.variances[1:]]
+    sums = [s / span + n * zero for s, n in zip(totals, sizes, strict=True)]
+    stds = [math.sqrt(variance) / span for variance in window.variances[1:]]
+    calm = [s / span**2 + n * zero * (1 - zero) for s, n in zip(window.spreads, sizes, strict=True)]
     groups = 2 if held_out else 1
-    return sizes[:groups], sums[:groups], stds[:groups]
+    return sizes[:groups], sums[:groups], stds[:groups], calm[:groups]

@@ -22,6 +22,7 @@ from discreet.words import percent
 
 FIRST_SEED = 2000  # not those on which LinUCB's widths were compared
 HELD_OUT = 0.05
+EPSILON = 1.0  # of the bandit that tells about itself
 SHOWN = 6  # effects
 NOTE = (
     "The private learners run with their defaults: nothing was chosen by looking at these worlds. "
@@ -79,27 +80,26 @@ class Worth:
                 f", and {_share(now.holdout)} of the {HELD_OUT:.0%} who are held out and get any "
                 "plan"
             )
-        sentences = [f"{words}. In brackets: 95% intervals that hold at all times."]
-        if now.uplift is not None:
-            sentences.append(self._gain(now, now.uplift))
+        words = f"{words}. In brackets: 95% intervals that hold at all times."
         clear = self.clear
         learnt = "No effect is clear yet."
         if clear:
             named = "; ".join(f"{each.name} {percent(each.effect, 0, '+')}" for each in clear[:3])
             learnt = f"Clearest effects on the chance that a plan suits: {named}."
-        return [*sentences, learnt]
+        gain = [] if now.uplift is None else [self._gain(now, now.uplift)]
+        return [words, learnt, *gain]
 
     def _gain(self, now: Value, uplift: Interval) -> str:
         """By how much better, and how many decisions that took."""
         if now.proved is None:
             more = "" if now.needed is None else f", about {now.needed:,} in all if it goes on so"
             return (
-                f"It is better by {_share(uplift)}: the interval includes 0, so a gain is not "
-                f"proved yet. That takes more decisions{more}."
+                f"The bandit is better by {_share(uplift)}: the interval includes 0, so a gain is "
+                f"not proved yet. That takes more decisions{more}."
             )
         return (
-            f"It is better by {_share(uplift)} than choosing blindly, which was proved after "
-            f"{now.proved:,} decisions."
+            f"The bandit is better by {_share(uplift)} than choosing blindly, which was proved "
+            f"after {now.proved:,} decisions."
         )
 
     @property
@@ -114,13 +114,13 @@ class Worth:
         return render("worth.html", worth=self, picture=picture, effects=self.clear[:SHOWN])
 
 
-def demo_worth(rounds: int, seed: int, epsilon: float = 1.0) -> Worth:
+def demo_worth(rounds: int, seed: int) -> Worth:
     """A bandit with its defaults and a hold-out, on the demo's real people."""
     world = randhie_world()
     bandit = LinearBandit(
         world.features.phi,
         rounds,
-        epsilon,
+        EPSILON,
         reward_range=world.reward_range,
         holdout=Holdout(HELD_OUT),
         seed=seed,
@@ -128,7 +128,7 @@ def demo_worth(rounds: int, seed: int, epsilon: float = 1.0) -> Worth:
     )
     play(bandit, world, rounds, seed=seed)
     bandit.turn()  # what the last window has learnt
-    return Worth(rounds, epsilon, bandit.values(), bandit.summary(world.features.phi).effects)
+    return Worth(rounds, EPSILON, bandit.values(), bandit.summary(world.features.phi).effects)
 
 
 def _share(interval: Interval) -> str:

@@ -21,10 +21,10 @@ from discreet.words import percent, plus_minus
 
 
 @contextmanager
-def live_table(experiment: Experiment, console: Console) -> Iterator[Watch]:
+def live_table(experiment: Experiment, console: Console, then: Watch) -> Iterator[Watch]:
     """While inside, shows what `run` tells it; without a terminal only the last table is printed.
 
-    with live_table(experiment, console) as watch:
+    with live_table(experiment, console, then) as watch:  # `then` is told of each cell after that
         run(experiment, out, watch=watch)
     """
     cells = cells_of(experiment)
@@ -45,6 +45,7 @@ def live_table(experiment: Experiment, console: Console) -> Iterator[Watch]:
             key = (cell.learner.title, cell.epsilon, cell.environment.title)
             found.setdefault(key, []).append((record["value"][-1], record["blind"][-1]))
             bar.advance(total)
+            then(cell, record)
 
         yield watch
 

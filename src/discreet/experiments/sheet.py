@@ -15,7 +15,6 @@ from discreet import __version__
 from discreet.arrays import one_of, positive
 from discreet.experiments.pages import assert_new, render, write_new
 
-COLOURS = ("#c9a227", "#5b8e7d", "#2f4b7c", "#a05195", "#d45087")  # of budgets
 Setting = tuple[str, float]  # trust and epsilon; ("none", inf) is without privacy
 
 
@@ -145,8 +144,8 @@ class Question(Protocol):
 
 def run(question: Question, epsilons: Sequence[float], *, trust: str | None, files: Files) -> None:
     """Forecast, print the table, save the figure and what else is asked for."""
-    first, *_, last = question.trusts
-    named = {None: (first,), "both": (first, last), "all": question.trusts}
+    first = question.trusts[0]
+    named = {None: (first,), "both": (first, question.trusts[-1]), "all": question.trusts}
     if trust is not None:
         one_of("trust", trust, (*question.trusts, "both", "all"))
     trusts = named.get(trust) or (str(trust),)

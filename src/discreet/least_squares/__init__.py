@@ -1,9 +1,8 @@
 """Private least squares: what regression stages, GLM steps, bandit windows and servers share.
 
-    whitening.py   x = M phi: coordinates in which rows are isotropic
+    whitening.py   x = M phi: coordinates in which rows are isotropic; powers of matrices
     clipping.py    rows of bounded length, residuals clipped with the least expected error
     shrinkage.py   a noisy Gram matrix, drawn to a target by its known noise
-    symmetric.py   powers of symmetric matrices
     posterior.py   theta ~ N(mean, covariance) from noisy linear observations
 
 Everything here is a public map of rows or post-processing of what was released; nothing here draws
@@ -19,8 +18,7 @@ from discreet.least_squares.shrinkage import (
     kept,
     shrink,
 )
-from discreet.least_squares.symmetric import larger, power, symmetrised
-from discreet.least_squares.whitening import Whitening
+from discreet.least_squares.whitening import Whitening, power, symmetrised
 
 __all__ = [
     "Posterior",
@@ -31,7 +29,6 @@ __all__ = [
     "discounted_eigenvalues",
     "gram_error_covariance",
     "kept",
-    "larger",
     "least_error_clip",
     "power",
     "shrink",

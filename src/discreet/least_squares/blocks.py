@@ -50,12 +50,3 @@ class Blocks:
         d = len(self.labels)
         beside = self.together.sum(axis=1)[self.labels != SHARED]
         return float(max(beside.max(), d / 4)) if len(beside) else float(d)
-
-    def eigenvectors(self, matrix: Array) -> Array:
-        """Of each block of a symmetric matrix: an orthogonal matrix that is 0 across blocks."""
-        vectors = np.zeros_like(matrix)
-        for label in np.unique(self.labels):
-            places = np.flatnonzero(self.labels == label)
-            block = np.ix_(places, places)
-            vectors[block] = np.linalg.eigh(matrix[block])[1]
-        return vectors

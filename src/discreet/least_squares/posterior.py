@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.least_squares.symmetric import power
+from discreet.least_squares.whitening import power
 
 KNOWN = 30.0  # times the first prior's precision: what counts as known
 STEPS = 7  # of expectation-maximisation
@@ -95,10 +95,6 @@ class Posterior:
             of_known = float(squares[known].mean()) if known.any() else 0.0
             variances = np.where(known, of_known, max(float(squares.mean()), 1 / d))
         return self.with_prior(np.asarray((vectors / variances) @ vectors.T))
-
-    def log_evidence(self) -> float:
-        """log p(observations), up to what the prior does not change."""
-        return float(log_evidence(self.prior[None], self.precision, self.weighted)[0])
 
 
 def log_evidence(priors: Array, precision: Array, weighted: Array) -> Array:  # (n, d, d) -> (n,)

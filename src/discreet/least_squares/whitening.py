@@ -1,4 +1,4 @@
-"""Whitening: coordinates in which rows of a given second moment are isotropic."""
+"""Coordinates in which rows of a given second moment are isotropic; powers of matrices."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from functools import cached_property
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.least_squares.symmetric import power
 
 
 @dataclass(frozen=True)
@@ -23,9 +22,9 @@ class Whitening:
     matrix: Array  # M, (d, d)
 
     @classmethod
-    def identity(cls, dim: int, scale: float = 1.0) -> "Whitening":
-        """M = scale I: before anything is known about rows."""
-        return cls(scale * np.eye(dim))
+    def identity(cls, dim: int) -> "Whitening":
+        """M = I: before anything is known about rows."""
+        return cls(np.eye(dim))
 
     @classmethod
     def from_gram(
@@ -95,3 +94,21 @@ class Whitening:
     def mean_square(self, second_moment: Array) -> float:
         """E|M phi|^2 = tr(M E[phi phi'] M)."""
         return float(np.trace(self.matrix @ second_moment @ self.matrix))
+
+
+def power(A: Array, exponent: float, *, floor: float | None = None) -> Array:
+    """V diag(max(a, floor)^exponent) V' for A = V diag(a) V'; the floor is 1e-14 max a by default.
+
+    >>> power(np.diag([4.0, 9.0]), -0.5).round(3)
+    array([[0.5  , 0.   ],
+           [0.   , 0.333]])
+    """
+    values, vectors = np.linalg.eigh(A)
+    if floor is None:
+        floor = max(float(values[-1]) * 1e-14, 1e-300)
+    return np.asarray((vectors * np.maximum(values, floor) ** exponent) @ vectors.T)
+
+
+def symmetrised(A: Array) -> Array:
+    """sym(A) = (A' A)^(1/2)."""
+    return power(A.T @ A, 0.5)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array
+from discreet.frames import ANY, is_column, items_in, kind_of, kind_of_value
 from discreet.regression.validation import as_vector
 
 ONE_KIND = "classes must be labels of one kind, such as all text"
@@ -59,9 +60,14 @@ class ToNumbers:
 
     def __init__(self, classes: NDArray[Any]) -> None:
         self._number = {each: at for at, each in enumerate(classes.tolist())}
+        self._kinds = {kind_of_value(each) for each in self._number}
 
     def __call__(self, y: Any) -> Array:  # (n,)
         """The number of the class of each label."""
+        if is_column(y) and kind_of(y) != ANY and not self._kinds & {kind_of(y), ANY}:
+            raise ValueError(
+                f"y holds {kind_of(y)}, which no declared class is: declare what it holds"
+            )
         labels = checked_classes(y).tolist()
         return np.fromiter(map(self._one, labels), dtype=np.float64, count=len(labels))
 
@@ -76,7 +82,9 @@ def _one_by_one(y: Any) -> NDArray[Any]:
     """The labels of a list or a pandas column as objects; arrays have one type already."""
     if isinstance(y, np.ndarray):
         return y
-    if hasattr(y, "astype"):  # before pandas makes floats of whole numbers beside a missing one
+    if is_column(y):  # before a table makes floats of whole numbers beside a missing one
+        y = items_in(y)
+    if hasattr(y, "astype"):
         return np.asarray(y.astype(object))
     listed = hasattr(y, "__len__") and hasattr(y, "__getitem__")
     if not listed or hasattr(y, "__array__") or isinstance(y, str | bytes | Mapping):

@@ -30,32 +30,37 @@ class HiddenPosterior:
     """
 
     prior: Array  # (d, d), precision of theta
-    precision: Array  # (d + m, d + m), of the observations
-    weighted: Array  # (d + m,), precision times the least squares estimate
+    precision: Array  # (d, d), of theta in the observations, were the kappas known
+    cross: Array  # (d, m), how far each kappa moves precision times theta
+    weighted: Array  # (d,), precision times the least squares estimate, were the kappas zero
     known: Array  # (m,), precision of each kappa from its own sums
     total: Array  # (m,), kappa times it
 
     @classmethod
     def of_theta(cls, theta: Posterior, m: int) -> "HiddenPosterior":
         """What is known of theta, and nothing of m kappas: another clip hides something else."""
-        d = len(theta.weighted)
-        precision = np.zeros((d + m, d + m))
-        precision[:d, :d] = theta.precision
         none = np.zeros(m)
-        return cls(theta.prior, precision, np.append(theta.weighted, none), none, none)
+        cross = np.zeros((len(theta.weighted), m))
+        return cls(theta.prior, theta.precision, cross, theta.weighted, none, none)
 
     def observe(self, design: Array, observed: Array, noise: Array) -> "HiddenPosterior":
         """After seeing  observed = design (theta, kappas) + noise; the last of it are the kappas.
 
-        Bishop (2006), 3.50 and 3.51.
+        Bishop (2006), 3.50 and 3.51, for theta. The kappas are learned from their own sums alone
+        (Schmidt 1966 considers parameters so): a clip that changes hides something else, and what
+        moments would tell of kappas is only that change.
         """
         d = len(self.prior)
-        term = design.T @ np.linalg.solve(noise, np.column_stack([design, observed]))
-        precision = self.precision + term[:, :-1]
+        moment = design[:d]
+        term = moment[:, :d].T @ np.linalg.solve(
+            noise[:d, :d], np.column_stack([moment, observed[:d]])
+        )
+        precision = self.precision + term[:, :d]
         more = 1 / np.diag(noise)[d:]
         return replace(
             self,
             precision=np.asarray((precision + precision.T) / 2),
+            cross=np.asarray(self.cross + term[:, d:-1]),
             weighted=np.asarray(self.weighted + term[:, -1]),
             known=self.known + more,
             total=self.total + more * observed[d:],
@@ -79,7 +84,12 @@ class HiddenPosterior:
         worst = float(np.max(squares / (1 + values)))
         if worst <= ALARM**2:
             return self
-        return replace(self, precision=self.precision / worst, weighted=self.weighted / worst)
+        return replace(
+            self,
+            precision=self.precision / worst,
+            cross=self.cross / worst,
+            weighted=self.weighted / worst,
+        )
 
     @property
     def kappa(self) -> tuple[Array, Array]:
@@ -98,10 +108,13 @@ class HiddenPosterior:
         return self._without(kappa**2 + noise)
 
     def _without(self, variance: Array) -> Posterior:
-        d = len(self.prior)
+        """The kappas integrated out: N(0, variance) before their own sums were seen."""
+        if not self.known.any():
+            return Posterior(self.prior, self.precision, self.weighted)
         variance = np.where(self.known > 0, np.maximum(variance, ZERO), ZERO)
-        cross = self.precision[:d, d:]
-        gone = np.linalg.solve(self.precision[d:, d:] + np.diag(1 / variance), cross.T).T
-        precision = self.precision[:d, :d] - gone @ cross.T
-        weighted = self.weighted[:d] - gone @ self.weighted[d:]
+        ways = np.linalg.solve(self.precision, np.column_stack([self.cross, self.weighted]))
+        own = np.diag(self.known + 1 / variance) + self.cross.T @ ways[:, :-1]
+        gone = np.linalg.solve(own, self.cross.T).T
+        precision = self.precision - gone @ self.cross.T
+        weighted = self.weighted - gone @ (self.total + self.cross.T @ ways[:, -1])
         return Posterior(self.prior, np.asarray((precision + precision.T) / 2), weighted)

@@ -20,10 +20,9 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array
-from discreet.least_squares import Whitening, gram_error_covariance, kept, shrink
+from discreet.least_squares import Whitening, gram_error_covariance, kept, power, shrink
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
-from discreet.regression.hidden import ALARM
-from discreet.regression.intervals import inverse, unseen
+from discreet.regression.intervals import unseen
 from discreet.regression.rows import Parts, Query, row_blocks
 from discreet.regression.sample import Sample
 
@@ -219,10 +218,10 @@ def _mean(gram: Array, rows: Noisy, intercept: bool) -> tuple[Array, Array]:
     if intercept:
         constant = math.sqrt(2) * np.eye(len(gram))[-1]
         return gram @ constant, constant
-    inv = inverse(gram)
+    inv = power(gram, -1.0)
     noise = rows.beside_std**2 * float(np.trace(inv))
     explained = max(float(rows.beside @ inv @ rows.beside), 1e-300)  # of the variance of a constant
-    mean = rows.beside * max(1 - ALARM**2 * noise / explained, 0.0)
+    mean = rows.beside * max(1 - noise / explained, 0.0)  # James and Stein
     return mean, inv @ mean / max(1.0, explained)
 
 

@@ -64,12 +64,37 @@ def leaks_around(*, stacklevel: int) -> tuple[str, ...]:
 
 
 def _reading_steps(pipeline: Any) -> list[str]:
-    """Steps before the last that learn from the rows; those that need no fit learn nothing."""
+    """Steps before the last that learn from the rows, inside others too."""
     names = []
     for _, step in getattr(pipeline, "steps", [])[:-1]:
-        if step is None or isinstance(step, str):  # "passthrough"
-            continue
-        tags = getattr(step, "__sklearn_tags__", None)
-        if tags is None or tags().requires_fit:
-            names.append(type(step).__name__)
+        names += [type(each).__name__ for each in _leaves(step) if not _learns_nothing(each)]
     return names
+
+
+def _leaves(step: Any) -> list[Any]:
+    """What a step is made of: pipelines, unions and column transformers hold others."""
+    if step is None or isinstance(step, str):  # "passthrough", "drop"
+        return []
+    parts = [getattr(step, each, ()) for each in ("steps", "transformer_list", "transformers")]
+    inner = [part[1] for each in parts for part in each]
+    if not inner:
+        return [step]
+    inner.append(getattr(step, "remainder", None))
+    return [leaf for each in inner for leaf in _leaves(each)]
+
+
+def _learns_nothing(step: Any) -> bool:
+    """By what it says of itself, or by how it is set."""
+    tags = getattr(step, "__sklearn_tags__", None)
+    if tags is not None and not tags().requires_fit:
+        return True
+    kind = type(step).__name__ if type(step).__module__.startswith("sklearn.") else ""
+    if kind == "SimpleImputer":  # indicators, and columns that are dropped, tell what is missing
+        return bool(
+            step.strategy == "constant" and not step.add_indicator and step.keep_empty_features
+        )
+    if kind == "OneHotEncoder":  # an error about a value that was not declared is an output
+        learned = (step.min_frequency, step.max_categories)
+        declared = not isinstance(step.categories, str) and learned == (None, None)
+        return declared and step.handle_unknown == "ignore"
+    return False

@@ -10,6 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from discreet.arrays import Array
+from discreet.frames import is_column, matrix_of, numbers_in
 from discreet.regression.rows import is_sparse
 
 
@@ -23,11 +24,12 @@ def checked_rows(X: Any, columns: BaseEstimator | None = None, *, sparse: bool =
         if not sparse:
             raise TypeError("sparse matrices are not supported here; pass X.toarray()")
         return _checked_sparse(X, columns)
-    if np.iscomplexobj(np.asarray(X)):
+    rows = matrix_of(X)
+    if rows is None and np.iscomplexobj(np.asarray(X)):
         raise ValueError("Complex data not supported")
     try:
         # Of X itself, each value for itself: an array of all would bring them to one type first.
-        rows = np.asarray(X, dtype=np.float64)
+        rows = np.asarray(X, dtype=np.float64) if rows is None else rows
     except (ValueError, OverflowError):
         raise ValueError("X must be numbers; encode strings and categories first") from None
     if rows.ndim != 2:
@@ -73,6 +75,15 @@ class Columns(BaseEstimator):  # type: ignore[misc]
     def __init__(self, X: Any) -> None:
         validate_data(self, X, skip_check_array=True)
 
+    @classmethod
+    def of(cls, count: int, names: tuple[str, ...] | None) -> "Columns":
+        """Columns that were counted elsewhere."""
+        columns = cls.__new__(cls)
+        columns.n_features_in_ = count
+        if names is not None:
+            columns.feature_names_in_ = np.array(names, dtype=object)
+        return columns
+
     def expect(self, X: Any, what: str) -> None:
         """Refuse other columns, in the words of scikit-learn; `what` is X to the user."""
         try:
@@ -93,7 +104,7 @@ def checked_labels(y: Any) -> Array:
 
 def _as_numbers(y: Any) -> Array:
     try:
-        return np.asarray(y, dtype=np.float64)
+        return numbers_in(y) if is_column(y) else np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("y must be numbers") from None
 

@@ -3,7 +3,8 @@
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from itertools import zip_longest
 from typing import Any
 
@@ -14,17 +15,19 @@ from starlette.responses import Response
 
 from discreet.evaluation.worth import CONFIDENCE, Value
 from discreet.privacy import Guarantee
-from discreet.service import budgets, keys, replies
+from discreet.service import budgets, clock, keys, replies
 from discreet.service import store as tables
 from discreet.service.asgi import answer
 from discreet.service.definitions import NAME, parsed
 from discreet.service.errors import invalid, not_found
 from discreet.service.keys import SCOPES, Key
-from discreet.service.limits import MOST_SECONDS, assert_few_values
+from discreet.service.limits import MOST_SECONDS
 from discreet.service.messages import KeyBody, PopulationBody
 from discreet.service.server import Server, returned
+from discreet.service.store import unavailable
 from discreet.service.tenant import Tenant, is_learning
 
+READY_SECONDS = 5.0  # in which /readyz answers
 PROBED = 1.0  # seconds for which a server that could write is taken to be ready
 _RELEASE = msgspec.json.Decoder(replies.PublishedWindow)
 
@@ -34,7 +37,6 @@ _RELEASE = msgspec.json.Decoder(replies.PublishedWindow)
 
 async def create(server: Server, name: str, raw: bytes, who: str) -> Response:
     """Create a bandit: 201; 200 if it was there with the same definition."""
-    assert_few_values(raw)
     definition = await asyncio.to_thread(parsed, raw)
     created = await server.do(lambda: server.create(name, definition, who))
     return answer(await bandit(server, name), 201 if created else 200)
@@ -111,6 +113,11 @@ def published(connection: Connection, row: Any) -> list[replies.PublishedWindow]
     return [_RELEASE.decode(text) for text in found.scalars()]
 
 
+def decided(releases: Sequence[replies.PublishedWindow]) -> list[replies.PublishedWindow]:
+    """Those of the bandit's own decisions: an old log is none of them."""
+    return [each for each in releases if not each.history]
+
+
 async def value(server: Server, name: str) -> replies.ValueReply:
     """What a bandit is worth, now and after each release."""
 
@@ -124,7 +131,7 @@ def worth(tenant: Tenant, releases: Sequence[replies.PublishedWindow]) -> replie
     """What a bandit was worth after each of its releases."""
     found: list[replies.ReleasedValue] = []
     now, proved, decisions = None, None, 0
-    for each, now in zip_longest(releases, tenant.values()):
+    for each, now in zip_longest(decided(releases), tenant.values()):
         decisions += each.rounds
         found.append(replies.ReleasedValue(each.window, decisions, each.at, **_known(now)))
         if proved is None and now is not None and now.proved is not None:
@@ -238,10 +245,10 @@ async def all_keys(server: Server) -> replies.KeysReply:
 
 async def revoke_key(server: Server, id: str, who: str) -> None:
     def change(connection: Connection) -> tuple[None, dict[str, Any]]:
-        if id == keys.ADMIN_ID:
-            raise invalid("The admin key is replaced by DISCREET_ADMIN_KEY, not revoked.")
         if not NAME.fullmatch(id) or not keys.revoke(connection, id):
             raise not_found("key")
+        if not keys.has_admin(connection):
+            raise invalid("This is the last admin key: make another first.")
         server.note(connection, who, "revoke key", id)
         return None, {"key": id}
 
@@ -263,14 +270,56 @@ async def healthy() -> replies.HealthReply:
 
 
 async def ready(server: Server) -> replies.ReadyReply:
-    """Alarms, if store and fence can be written; they do not fail it: decisions go on."""
-    if server.probed < time.monotonic():
-        await server.do(server.probe)
-        server.probed = time.monotonic() + PROBED
+    """Alarms, if store and fence can be written; they do not fail it: decisions go on.
 
+    Whoever asks is answered in time: those who ask while a database is frozen wait for one probe.
+    """
+    async with _in_time():
+        await assert_ready(server)
+        return await _alarms(server)
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            yield
+    except TimeoutError:
+        raise unavailable() from None
+
+
+async def assert_ready(server: Server) -> None:
+    """Raise unless the next change could be made."""
+    async with _in_time():
+        if server.probed < time.monotonic():
+            await asyncio.shield(_probe(server))
+
+
+def _probe(server: Server) -> asyncio.Future[None]:
+    """The probe that is under way, or a new one."""
+    if server.probing is None or server.probing.done():
+        server.probing = asyncio.ensure_future(_probed(server))
+    return server.probing
+
+
+async def _probed(server: Server) -> None:
+    """The next change could be made; how long it waited and took is what operators are shown."""
+    asked = time.perf_counter()
+
+    def probe() -> tuple[float, float]:
+        began = time.perf_counter()
+        server.probe()
+        return began - asked, time.perf_counter() - began
+
+    server.requests.probed(*await server.do(probe))
+    server.probed = time.monotonic() + PROBED
+
+
+async def _alarms(server: Server) -> replies.ReadyReply:
     def read(connection: Connection) -> list[str]:
         table = tables.bandits
         found = connection.execute(sa.select(table.c.name).where(table.c.alarm.is_not(None)))
         return list(found.scalars())
 
-    return replies.ReadyReply(await server.transact(read))
+    found = await server.transact(read)
+    return replies.ReadyReply([*found, clock.TEXT] if server.clock.jumped else found)

@@ -10,9 +10,11 @@ from discreet.service import (
     administration,
     deciding,
     documents,
+    history,
     learning,
     messages,
     metrics,
+    ofrep,
     personalizer,
     policies,
     replies,
@@ -29,7 +31,8 @@ AWAY = {503: "The store is away"}
 
 def routes(server: Server) -> list[Route]:
     """What this server answers."""
-    made = [_route(Endpoint(server, call)) for call in CALLS]
+    made = [_route(Endpoint(server, call)) for call in CALLS if call.refusal is None]
+    made += [_route(ofrep.Evaluated(server, call)) for call in CALLS if call.refusal is not None]
     if server.settings.personalizer:
         made += [_route(personalizer.Subscribed(server, call)) for call in PERSONALIZER]
     return made
@@ -164,6 +167,27 @@ CALLS = [
         also={409: "Not a bandit under local trust"} | AWAY,
     ),
     Call(
+        "POST",
+        f"{BANDIT}/history",
+        history.take,
+        "Begin with an old log, before the first decision; a retry changes nothing",
+        scope="admin",
+        body=messages.HistoryBody,
+        example={
+            "public": False,
+            "rows": [
+                {
+                    "context": {"age": 40, "plan": "gold"},
+                    "action": "email",
+                    "reward": 1,
+                    "probability": 0.5,
+                }
+            ],
+        },
+        reply=(replies.HistoryReply,),
+        also={409: "Rounds were decided, or another log was taken"} | AWAY,
+    ),
+    Call(
         "GET",
         f"{BANDIT}/releases",
         administration.releases,
@@ -196,6 +220,32 @@ CALLS = [
         "The promise, computed from the releases, and in words",
         scope="read",
         reply=(replies.GuaranteeReply,),
+    ),
+    Call(
+        "POST",
+        f"{ofrep.PATH}/{{name}}",
+        ofrep.evaluate,
+        "Evaluate a bandit as a flag (OFREP): the token is in the metadata",
+        scope="decide",
+        most=SMALL,
+        body=messages.EvaluationBody,
+        example={"context": {"targetingKey": "somebody", "age": 40, "plan": "gold"}},
+        reply=(replies.Evaluation,),
+        refusal=replies.Evaluation,
+        also=AWAY,
+    ),
+    Call(
+        "POST",
+        ofrep.PATH,
+        ofrep.evaluate_all,
+        "Evaluate all bandits that the key may see (OFREP); the ETag changes with their policies",
+        scope="decide",
+        most=SMALL,
+        body=messages.EvaluationBody,
+        example={"context": {"targetingKey": "somebody", "age": 40, "plan": "gold"}},
+        reply=(replies.BulkEvaluation,),
+        refusal=replies.Evaluation,
+        also={304: "Not changed"} | AWAY,
     ),
     Call(
         "GET",

@@ -50,6 +50,8 @@ def application(settings: Settings) -> Starlette:
         exception_handlers={404: _no_such_path, 405: _other_method},
     )
     app.router.redirect_slashes = False
+    app.requests = server.requests
+    app.requests.know(app.routes)
     app.state.server = server
     app.state.dashboard = dashboard
     app.often = api.often(routes)
@@ -69,8 +71,9 @@ class MetricsPort:
             return
         config = uvicorn.Config(
             metrics.application(server),
-            host=settings.host,
+            host=settings.metrics_host or settings.host,
             port=settings.metrics_port,
+            log_config=None,
             log_level="warning",
             access_log=False,
             server_header=False,

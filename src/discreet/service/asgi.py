@@ -1,5 +1,6 @@
 """Requests in, replies out: one dispatcher that every call of the API passes through."""
 
+import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
@@ -14,12 +15,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from discreet.service import definitions
+from discreet.service.bodies import OFF_LOOP, decoded
 from discreet.service.errors import (
     Problem,
-    explained,
     invalid,
     not_found,
-    not_json,
     unauthorized,
     unexpected,
 )
@@ -29,8 +29,9 @@ from discreet.service.limits import (
     Addresses,
     RawHeaders,
     address_of,
-    assert_few_values,
 )
+from discreet.service.observing import Requests
+from discreet.service.offers import Misfit
 from discreet.service.server import Server
 
 EVERYBODY = {"Access-Control-Allow-Origin": "*"}  # calls that need no key: any page may make them
@@ -52,6 +53,9 @@ def problem(found: Problem) -> Response:
 
 def explained_to_callers(error: Exception, call: str) -> Problem:
     """What a caller is told of an error: a problem as it is, anything else without its text."""
+    if isinstance(error, Misfit):
+        where = {"column": error.column, "index": error.index}
+        return invalid(str(error), **{name: x for name, x in where.items() if x is not None})
     return error if isinstance(error, Problem) else unexpected(error, call)
 
 
@@ -66,17 +70,6 @@ def authenticated(server: Server, header: str) -> Key:
     return server.keys.authenticate(secret.strip())
 
 
-def decoded(decoder: Any, body: bytes) -> Any:
-    """A body as a message, or a problem that says what does not fit."""
-    assert_few_values(body)
-    try:
-        return decoder.decode(body)
-    except msgspec.ValidationError as error:
-        raise invalid(explained(error)) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise not_json() from None
-
-
 # -- calls -----------------------------------------------------------------------------------------
 
 
@@ -86,7 +79,8 @@ class Call:
 
     method, path   of HTTP; `{name}` is that of a bandit or of a population
     handler   gets what its parameters name: server, parts of the path and of the query, `key`
-              (None if none was sent) or `who` (its id), `body` (decoded) or `raw` bytes, `headers`
+              (None if none was sent), `who` (its id) or `address`, `body` (decoded) or `raw`
+              bytes, `headers`
     summary   one line
     scope     that a key needs; None: no key is needed
     keyless   whether it is served without a key too: the handler says what that may do
@@ -98,6 +92,7 @@ class Call:
     seconds   that a body may take; None: as for every call
     query     what must stand in the query, and what it is
     reply     messages, one of which is the answer
+    refusal   the message that says what is wrong, in place of a problem
     media     of an answer that is no message
     status    of success
     also      other statuses, and what they mean
@@ -118,6 +113,7 @@ class Call:
     seconds: float | None = None
     query: dict[str, str] = field(default_factory=dict)
     reply: tuple[type, ...] = ()
+    refusal: type | None = None
     media: str = "application/json"
     status: int = 200
     also: dict[int, str] = field(default_factory=dict)
@@ -132,8 +128,8 @@ class Endpoint:
 
     def __init__(self, server: Server, call: Call) -> None:
         self.server, self.call = server, call
-        self._of_bandits = call.path.startswith("/v1/bandits")
-        self._lists_bandits = call.path == "/v1/bandits"
+        self._of_bandits = call.path.startswith(("/v1/bandits", "/ofrep"))
+        self._lists_bandits = "{" not in call.path
         self._wants = tuple(inspect.signature(call.handler).parameters)
         self._reads = "body" in self._wants or "raw" in self._wants
         self._decoder = msgspec.json.Decoder(call.body) if "body" in self._wants else None
@@ -157,7 +153,9 @@ class Endpoint:
             return
         except Exception as error:
             call = f"{self.call.method} {self.call.path}"
-            reply = problem(self.explained(explained_to_callers(error, call)))
+            found = explained_to_callers(error, call)
+            scope["problem"] = found.kind
+            reply = self.refused(found, path)
             reply.raw_headers.extend(self._everybody)
         if isinstance(reply, Response):
             await reply(scope, receive, send)
@@ -177,11 +175,12 @@ class Endpoint:
             key = None if call.scope is None else self.key(headers, name)
         except Problem as refused:
             if refused.status == 401:
-                self._strangers.spend(address_of(scope))
+                await self._strangers.spend_slowly(address_of(scope))
             raise
         if key is None and call.path != "/healthz":
-            self._strangers.spend(address_of(scope))
+            await self._strangers.spend_slowly(address_of(scope))
         found: dict[str, Any] = {"server": self.server, "key": key, "headers": headers}
+        found["address"] = address_of(scope)
         found.update(path)
         if key is not None:
             found["who"] = key.id
@@ -196,7 +195,9 @@ class Endpoint:
         try:
             found["raw"] = raw
             if self._decoder is not None:
-                found["body"] = decoded(self._decoder, raw)
+                read = self._decoder, raw
+                large = len(raw) > OFF_LOOP
+                found["body"] = await asyncio.to_thread(decoded, *read) if large else decoded(*read)
             return await self._handled(found)
         finally:
             bodies.drop(len(raw))
@@ -228,23 +229,32 @@ class Endpoint:
         key.spend(time.monotonic())
         return key
 
-    def explained(self, found: Problem) -> Problem:
+    def refused(self, found: Problem, path: dict[str, str]) -> Response:
         """A problem as this call's clients read it."""
-        return found
+        return problem(found)
 
 
 class Application(Starlette):
     """Starlette; the calls that come often go to their endpoints without a detour."""
 
     often: dict[str, Endpoint]  # by what follows the bandit's name
+    requests: Requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Any request, observed."""
+        if scope["type"] == "http":
+            await self.requests.watched(self._served, scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Any request; a framework's routing would cost as much as deciding."""
-        if scope["type"] == "http" and scope["method"] == "POST":
+        if scope["method"] == "POST":
             start, _, rest = scope["path"].partition("/v1/bandits/")
             name, _, call = rest.partition("/")
             endpoint = self.often.get(call)
             if endpoint is not None and not start:
+                scope["endpoint"] = endpoint
                 await endpoint.handle({"name": name}, scope, receive, send)
                 return
         await super().__call__(scope, receive, send)

@@ -105,12 +105,22 @@ class Client:
         return Decided(**self.call("POST", path_of(bandit, "decide"), request))
 
     def decide_many(
-        self, bandit: str, contexts: Iterable[Any], *, actions: Sequence[Any] | None = None
+        self,
+        bandit: str,
+        contexts: Iterable[Any],
+        *,
+        actions: Sequence[Any] | None = None,
+        person: Iterable[str] | None = None,
     ) -> list[Decided]:
-        """A decision for each context."""
-        body: dict[str, Any] = {"contexts": list(contexts)}
-        if actions is not None:
-            body["actions"] = list(actions)
+        """A decision for each context; `person` holds as many ids, where people are protected."""
+        body: dict[str, Any]
+        if person is not None:
+            pairs = zip(contexts, person, strict=True)
+            body = {"requests": [_request(c, actions, None, who, None) for c, who in pairs]}
+        else:
+            body = {"contexts": list(contexts)}
+            if actions is not None:
+                body["actions"] = list(actions)
         reply = self.call("POST", path_of(bandit, "decide"), body)
         return [Decided(**each) for each in reply["decisions"]]
 

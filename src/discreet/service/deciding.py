@@ -22,7 +22,7 @@ from discreet.service.keys import Key
 from discreet.service.leasing import MOST, MOST_AT_ONCE
 from discreet.service.live import Live
 from discreet.service.messages import DecideBody, DecideRequest
-from discreet.service.offers import Declared, raw_rows
+from discreet.service.offers import Declared, Misfit, raw_rows
 from discreet.service.pending import Name
 from discreet.service.replies import DecisionReply, DecisionsReply
 from discreet.service.server import Server
@@ -51,17 +51,19 @@ async def decide_any(server: Server, name: str, body: DecideBody, raw: bytes, ke
     live = server.live.get(name) or await live_bandit(server, name)
     large = is_large(live, raw)
     if body.requests is None and body.contexts is None:
-        return await _decide_one(server, live, body, key.name, large)
+        return await decide_one(server, live, body, key.name, large)
     body.assert_one_way()
     _spend(key, live, len(body.requests or body.contexts or ()))
     if body.requests is not None:
-        return DecisionsReply(await decide(server, live, body.requests, key.name, large=large))
+        given = live, body.requests, key.name
+        return DecisionsReply(await decide(server, *given, large=large, many="requests"))
     assert body.contexts is not None
     if _may_be_batched(live, len(body.contexts)):
-        given = body.contexts, body.actions
-        return DecisionsReply(await _decide_contexts(server, live, *given, large))
+        sent = body.contexts, body.actions
+        return DecisionsReply(await _decide_contexts(server, live, *sent, large))
     requests = [DecideRequest(context, body.actions) for context in body.contexts]
-    return DecisionsReply(await decide(server, live, requests, key.name, large=large))
+    found = await decide(server, live, requests, key.name, large=large, many="contexts")
+    return DecisionsReply(found)
 
 
 def _spend(key: Key, live: Live, number: int) -> None:
@@ -121,14 +123,16 @@ class _Asked:
                     raise ValueError("this bandit takes `context` (and `actions`), not `features`")
                 offer = live.features.offer(request.context, request.actions)
                 self.rows, self.names = offer.rows, offer.names
+            if live.holdout is not None and len(self.rows) < live.holdout.actions:
+                raise Misfit(f"send at least {live.holdout.actions} actions: one is the baseline")
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise invalid(_plain(error)) from None
+            raise _misfit(error) from None
         self.person = self._pseudonym(server, live, request.person)
         self.id: Name | None = None
         self.request = b""
         if request.id is not None:
             if not 0 < len(request.id) <= _LONGEST_ID or request.id.startswith(PREFIX):
-                raise invalid(f"`id` must have 1 to {_LONGEST_ID} characters, not begin {PREFIX!r}")
+                raise Misfit(f"`id` must have 1 to {_LONGEST_ID} characters, not begin {PREFIX!r}")
             self.id = server.hashed_id(live.about, owner, request.id)
             asked = msgspec.json.encode(request, order="deterministic")
             self.request = hashlib.blake2b(asked, key=server.vault.master, digest_size=16).digest()
@@ -136,16 +140,21 @@ class _Asked:
     @staticmethod
     def _pseudonym(server: Server, live: Live, person: str | None) -> bytes:
         if live.definition.privacy.unit == "round":
+            if person is not None and live.definition.unknown == "refuse":
+                raise Misfit("this bandit protects rounds: leave out `person`")
             return NOBODY
         if not person or len(person) > _LONGEST_ID:
-            raise invalid(
+            raise Misfit(
                 f"this bandit protects people: send `person`, up to {_LONGEST_ID} characters"
             )
         return server.pseudonym(live.about, person)
 
 
-def _plain(error: Exception) -> str:
-    return str(error) if isinstance(error, ValueError) else "The context or the actions do not fit."
+def _misfit(error: Exception) -> Misfit:
+    if isinstance(error, Misfit):
+        return error
+    plain = isinstance(error, ValueError)
+    return Misfit(str(error) if plain else "The context or the actions do not fit.")
 
 
 class _Offers:
@@ -202,7 +211,7 @@ def _drawn(policy: Any, rows: Array, coins: Array) -> tuple[list[int], list[floa
 # -- deciding --------------------------------------------------------------------------------------
 
 
-async def _decide_one(
+async def decide_one(
     server: Server, live: Live, request: DecideRequest, owner: str, large: bool
 ) -> DecisionReply:
     """A decision for one request, as fast as it goes."""
@@ -215,7 +224,7 @@ async def _decide_one(
     people = None if asked.person == NOBODY else [asked.person]
     chosen = asked.rows[action : action + 1]
     deadline = time.time() + live.wait
-    (token,) = server.sealer.seal(live.about, first, chosen, probability, deadline, people)
+    (token,) = server.sealer.seal(live.about, [first], chosen, [probability], deadline, people)
     return DecisionReply(token, asked.names[action], probability, version)
 
 
@@ -227,11 +236,15 @@ async def decide(
     *,
     large: bool,
     active: bool = True,
+    many: str = "",
 ) -> list[DecisionReply]:
-    """A decision for each request; with `active=False` defaults wait for an activation."""
+    """A decision for each request; with `active=False` defaults wait for an activation.
+
+    `many` is what the caller calls its requests, where it may have sent more than one.
+    """
     if len(requests) > MOST_AT_ONCE:
         raise invalid(f"send at most {MOST_AT_ONCE} requests at once")
-    asked, offers = await worked(large, _offered, server, live, requests, owner)
+    asked, offers = await worked(large, _offered, server, live, requests, owner, many)
     named = [each for each in asked if each.id is not None]
     if named:
         before = await _before(server, live, asked, named)
@@ -273,9 +286,14 @@ def _unless_problem(answers: Sequence[Any]) -> Sequence[Any]:
 
 
 def _offered(
-    server: Server, live: Live, requests: Sequence[DecideRequest], owner: str
+    server: Server, live: Live, requests: Sequence[DecideRequest], owner: str, many: str
 ) -> tuple[list[_Asked], _Offers]:
-    asked = [_Asked(server, live, request, owner) for request in requests]
+    asked = []
+    for at, request in enumerate(requests):
+        try:
+            asked.append(_Asked(server, live, request, owner))
+        except Misfit as misfit:
+            raise (misfit.of(many, at) if many else misfit) from None
     of_people = live.definition.privacy.unit == "person"
     people = [each.person for each in asked] if of_people else None
     return asked, _Offers([each.rows for each in asked], [each.names for each in asked], people)
@@ -299,7 +317,7 @@ async def _decide_contexts(
     try:
         rows, names = await worked(large, live.features.offers, contexts, actions)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise invalid(_plain(error)) from None
+        raise _misfit(error) from None
     return (await _decided(server, live, _Offers(rows, [names] * len(rows)), large)).replies
 
 

@@ -11,11 +11,13 @@ from discreet.bandits import Holdout, LinearBandit, LocalServer, Model, People
 from discreet.privacy import Shuffled
 from discreet.privacy.gaussian import bounded_range_mu, gaussian_mu
 from discreet.privacy.noise import Noise
-from discreet.service.errors import explained, invalid, not_json
+from discreet.service.bodies import decoded
+from discreet.service.errors import invalid
 from discreet.service.offers import MOST_ACTIONS, Declared, dim, features
 from discreet.service.schema import CrowdTerms, Definition, Privacy, wait
 
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
+_DEFINITION = msgspec.json.Decoder(Definition)
 _MOST_DIM = 512
 _MOST_LOCAL_DIM = 128
 
@@ -23,12 +25,7 @@ _MOST_LOCAL_DIM = 128
 @lru_cache(maxsize=4096)
 def parsed(raw: bytes) -> Definition:
     """A definition that can be served, or a problem that says what is wrong with it."""
-    try:
-        definition = msgspec.json.decode(raw, type=Definition)
-    except msgspec.ValidationError as error:
-        raise invalid(explained(error)) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise not_json() from None
+    definition: Definition = decoded(_DEFINITION, raw)
     try:
         _checked(definition)
         features(definition)
@@ -56,7 +53,13 @@ def _checked(definition: Definition) -> None:
         raise ValueError("declare actions: a list of names")
     if definition.actions is not None and any(not name for name in definition.actions):
         raise ValueError("an action needs a name")
-    if definition.baseline is not None and definition.baseline not in (definition.actions or ()):
+    if isinstance(definition.baseline, int):
+        if definition.actions is not None or not 0 <= definition.baseline < MOST_ACTIONS:
+            raise ValueError(
+                "baseline must be the name of an action, or the place of one of those "
+                "that come with each request"
+            )
+    elif definition.baseline is not None and definition.baseline not in (definition.actions or ()):
         raise ValueError("baseline must be one of the declared actions")
     low, high = reward.range
     if reward.default is not None:
@@ -110,6 +113,8 @@ def _checked_local(definition: Definition) -> None:
         raise ValueError(f"{trust}: devices report when they like; leave out reward.wait")
     if reward.typical_reward is not None:
         raise ValueError(f"{trust} takes no reward.typical_reward")
+    if definition.unknown != "refuse":
+        raise ValueError(f"{trust}: devices make their rows; leave out unknown")
     if definition.horizon is not None or definition.link != "identity":
         raise ValueError(f"{trust} takes no horizon, and no link but 'identity'")
 
@@ -161,6 +166,8 @@ def held_out(definition: Definition) -> Holdout | None:
         return None
     if definition.baseline is None:
         return Holdout(definition.holdout)
+    if isinstance(definition.baseline, int):
+        return Holdout(definition.holdout, definition.baseline)
     assert definition.actions is not None
     return Holdout(definition.holdout, list(definition.actions).index(definition.baseline))
 

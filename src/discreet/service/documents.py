@@ -15,6 +15,7 @@ def openapi(calls: Sequence[Call]) -> dict[str, Any]:
     """OpenAPI 3.1, with schemas made from the types that decode the messages."""
     types = [call.body for call in calls if call.body is not None]
     types += [each for call in calls for each in call.reply]
+    types += [call.refusal for call in calls if call.refusal is not None]
     _, components = _schemas(types)
     paths: dict[str, Any] = {}
     for call in calls:
@@ -93,8 +94,11 @@ def _responses(call: Call) -> dict[str, Any]:
         if code == 201:
             responses["201"]["content"] = success["content"]
         elif code != 304:
-            problem = {"schema": {"$ref": "#/components/schemas/Problem"}}
-            responses[str(code)]["content"] = {"application/problem+json": problem}
+            kind, name = "application/problem+json", "Problem"
+            if call.refusal is not None:
+                kind, name = "application/json", call.refusal.__name__
+            refusal = {"schema": {"$ref": f"#/components/schemas/{name}"}}
+            responses[str(code)]["content"] = {kind: refusal}
     return responses
 
 

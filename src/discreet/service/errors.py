@@ -1,12 +1,12 @@
 """Errors as RFC 9457 problems: a stable type, a title, what to do; never a value that was sent."""
 
-import logging
 import re
 from typing import Any
 
 import msgspec
 
-LOG = logging.getLogger("discreet.service")
+from discreet.service import logs
+
 BASE = "urn:discreet:problem:"
 
 
@@ -87,8 +87,8 @@ def not_json() -> Problem:
 
 
 def unexpected(error: Exception, call: str) -> Problem:
-    """An error of ours; it is logged by its kind only, because messages may quote what was sent."""
-    LOG.error("unexpected %s in %s", type(error).__name__, call)
+    """An error of ours."""
+    logs.unexpected(error, call)
     return Problem(
         500,
         "unexpected",
@@ -97,27 +97,26 @@ def unexpected(error: Exception, call: str) -> Problem:
     )
 
 
-_QUOTES = (  # what msgspec would quote, and what is said instead
-    (
-        re.compile(r"Invalid enum value .*?(?= - at `|$)", re.DOTALL),
-        "Not one of the allowed values",
-    ),
-    (
-        re.compile(r"Object contains unknown field `.*?`(?= - at `|$)", re.DOTALL),
-        "There is a field that is not known here (see /docs)",
-    ),
-)
+_ENUM = re.compile(r"Invalid enum value .*?(?= - at `|$)", re.DOTALL)
+_FIELD = re.compile(r"Object contains unknown field `(.*?)`(?= - at `|$)", re.DOTALL)
+_LONGEST_NAME = 64
+
+
+def named(field: str) -> str:
+    """A field as an error names it: what is long or not printable may be no name at all."""
+    return f"`{field}`" if len(field) <= _LONGEST_NAME and field.isprintable() else "a field"
 
 
 def explained(error: msgspec.ValidationError) -> str:
-    """What does not fit, and where; never what was sent.
+    """What does not fit, and where; never what was sent but for the names of fields.
 
     >>> explained(msgspec.ValidationError("Invalid enum value 'secret' - at `$.link`"))
     'Not one of the allowed values - at `$.link`'
+    >>> explained(msgspec.ValidationError("Object contains unknown field `contxt`"))
+    'There is no such field (see /docs): `contxt`'
     """
-    text = str(error)
-    for pattern, words in _QUOTES:
-        text = pattern.sub(words, text)
+    text = _ENUM.sub("Not one of the allowed values", str(error))
+    text = _FIELD.sub(lambda m: f"There is no such field (see /docs): {named(m[1])}", text)
     if text.startswith("Object missing required field `privacy`"):
         return 'State the promise: "privacy": {"epsilon": 1.0}; epsilon null switches it off.'
     return text

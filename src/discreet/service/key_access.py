@@ -13,6 +13,7 @@ import msgspec
 from discreet.service import administration
 from discreet.service.client import Client
 from discreet.service.errors import StoreBusy
+from discreet.service.keys import ADMIN_ID, id_of
 from discreet.service.messages import KeyBody
 from discreet.service.server import Server
 from discreet.service.settings import Settings
@@ -63,6 +64,24 @@ class KeyAccess:
             self._call("DELETE", f"/v1/keys/{key_id}")
         else:
             self._do(administration.revoke_key(self._server, key_id, WHO))
+
+    def rotate(self) -> dict[str, Any]:
+        """A new admin key in the place of the one that the settings name, or of the first."""
+        old = ADMIN_ID if self._key is None else id_of(self._key)
+        body = KeyBody("admin", ["admin"])
+        if self._server is None:
+            made: dict[str, Any] = self._call("POST", "/v1/keys", msgspec.to_builtins(body))
+            self._key = made["secret"]
+            self._call("DELETE", f"/v1/keys/{old}")
+            return made
+        server = self._server
+
+        async def both() -> Any:
+            new = await administration.create_key(server, body, WHO)
+            await administration.revoke_key(server, old, WHO)
+            return new
+
+        return dict(self._do(both()))
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         with Client(self._url, self._key) as client:

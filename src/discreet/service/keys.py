@@ -38,6 +38,7 @@ class Key:
     rate       requests a second, or decisions where a request asks for many; None: no limit
     created    seconds since 1970
     revoked    the same; None while it lives
+    servers    that share its rate
     tokens     of its rate limit, at `at`
     at         on the monotonic clock
     """
@@ -50,6 +51,7 @@ class Key:
     rate: float | None
     created: float
     revoked: float | None
+    servers: int = 1
     tokens: float = 0.0
     at: float = 0.0
 
@@ -68,13 +70,14 @@ class Key:
         if self.rate is None:
             return
         burst = max(self.rate, 1.0)
-        self.tokens = min(burst, self.tokens + (now - self.at) * self.rate)
+        rate = self.rate / self.servers  # of this one, where others have theirs
+        self.tokens = min(burst, self.tokens + (now - self.at) * rate)
         self.at = now
         if number > burst:
             raise invalid(f"this key may ask for at most {int(burst)} decisions at once")
         number -= counted
         if self.tokens < number:
-            wait = (number - self.tokens) / self.rate
+            wait = (number - self.tokens) / rate
             raise too_many(wait, "This key has reached its rate limit.")
         self.tokens -= number
 
@@ -106,6 +109,13 @@ class Keys:
 
     def __init__(self) -> None:
         self._by_id: dict[str, Key] = {}
+        self._servers = 1
+
+    def share(self, servers: int) -> None:
+        """So many servers live: each gives a key its part of the rate."""
+        self._servers = servers
+        for key in self._by_id.values():
+            key.servers = servers
 
     def reload(self, connection: Connection, revoked: set[str]) -> None:
         """Read all keys; those in `revoked` are, whatever the store says."""
@@ -115,6 +125,7 @@ class Keys:
             key = _from_row(row)
             if key.revoked is None and key.id in revoked:
                 key.revoked = time.time()
+            key.servers = self._servers
             if old is not None:
                 key.tokens, key.at = old.tokens, old.at
             found[row.id] = key
@@ -122,7 +133,7 @@ class Keys:
 
     def authenticate(self, secret: str) -> Key:
         """The key with this secret; raises if there is none or it is revoked."""
-        key = self._by_id.get(_id_of(secret))
+        key = self._by_id.get(id_of(secret))
         given = hashed(secret)
         # A comparison happens whether or not the id exists: time tells nothing.
         expected = key.hash if key is not None else bytes(32)
@@ -135,12 +146,18 @@ class Keys:
         """The key with this id, revoked or not; None if there is none."""
         return self._by_id.get(key_id)
 
+    def some_admin(self) -> str | None:
+        """The id of a key that may administer."""
+        alive = (key for key in self.all() if key.revoked is None and "admin" in key.scopes)
+        return next((key.id for key in alive), None)
+
     def all(self) -> list[Key]:
         """Every key, revoked ones too."""
         return sorted(self._by_id.values(), key=lambda key: key.created)
 
 
-def _id_of(secret: str) -> str:
+def id_of(secret: str) -> str:
+    """The id that a secret names; whether there is such a key is another question."""
     parts = secret.split("_", 2)
     return parts[1] if len(parts) == 3 and parts[0] == "dk" else ADMIN_ID
 
@@ -183,6 +200,12 @@ def insert(
         )
     )
     return key_id, secret
+
+
+def has_admin(connection: Connection) -> bool:
+    """Whether some key that lives may administer."""
+    alive = sa.select(tables.keys.c.scopes).where(tables.keys.c.revoked.is_(None))
+    return any("admin" in json.loads(scopes) for scopes in connection.execute(alive).scalars())
 
 
 def revoke(connection: Connection, key_id: str) -> bool:

@@ -20,13 +20,13 @@ from sqlalchemy.engine import Connection
 
 from discreet.service import deciding
 from discreet.service import store as tables
-from discreet.service.asgi import decoded
+from discreet.service.bodies import OFF_LOOP, assert_alone, decoded
 from discreet.service.buckets import day
-from discreet.service.errors import invalid, not_json, unauthorized
+from discreet.service.errors import Problem, invalid, unauthorized
 from discreet.service.joint import Joint
 from discreet.service.keys import Key
 from discreet.service.leasing import MOST_AT_ONCE
-from discreet.service.limits import STRANGERS_ITEMS, assert_few_values
+from discreet.service.limits import STRANGERS_ITEMS
 from discreet.service.live import Live
 from discreet.service.messages import AnyRewards, LearnBody, RewardItem
 from discreet.service.pending import Kept, Name, Pending
@@ -46,7 +46,6 @@ CLOSED = "closed"
 UNKNOWN = "unknown"
 INVALID = "invalid"
 _LONGEST_ID = 16384  # characters of what may name a decision
-OFF_LOOP = 32 * 1024  # bytes of a body that is read on another thread
 IDS_AT_ONCE = 500  # in a transaction: each is looked up under the key of every bucket
 
 
@@ -54,13 +53,18 @@ _LEARN = msgspec.json.Decoder(LearnBody)
 _ANY = msgspec.json.Decoder(AnyRewards)
 
 
-async def learn_any(server: Server, name: str, raw: bytes, key: Key | None) -> Any:
+async def learn_any(
+    server: Server, name: str, raw: bytes, key: Key | None, address: str = ""
+) -> Any:
     """The answer to a call: one reward or many.
 
-    Without a key a sealed token is the authority for its own reward; an id is none.
+    Without a key a sealed token is the authority for its own reward; an id is none. Each counts as
+    a call of its address.
     """
     if key is None:
-        return await _learn_tokens(server, name, read(raw, STRANGERS_ITEMS))
+        sent = read(raw, STRANGERS_ITEMS)
+        server.strangers.owe(address, len(sent.rewards or (sent,)) - 1)
+        return await _learn_tokens(server, name, sent)
     large = len(raw) > OFF_LOOP
     body = await asyncio.to_thread(read, raw) if large else read(raw)
     live = server.live.get(name) or await deciding.live_bandit(server, name)
@@ -103,17 +107,17 @@ class Item(msgspec.Struct):
 
 def read(raw: bytes, most: int = MOST_AT_ONCE) -> LearnBody:
     """One reward or many; an item that is no object is as bad as any other, and alone."""
-    assert_few_values(raw)
     try:
-        body = _LEARN.decode(raw)
+        body: LearnBody = decoded(_LEARN, raw)
         if body.rewards is not None:
             _assert_few(body.rewards, most)
+            assert_alone(body, "rewards")
         return body
-    except msgspec.ValidationError:
-        pass
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise not_json() from None
-    items = decoded(_ANY, raw).rewards
+    except Problem as problem:
+        try:
+            items = decoded(_ANY, raw).rewards
+        except Problem:
+            raise problem from None
     _assert_few(items, most)
     return LearnBody(rewards=[_item(each) for each in items])
 

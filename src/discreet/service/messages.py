@@ -47,20 +47,20 @@ class DecideBody(DecideRequest, omit_defaults=True, forbid_unknown_fields=True):
             )
 
 
-class RewardItem(msgspec.Struct):
+class RewardItem(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """The reward of a decision, named by its token or by the caller's id."""
 
     decision: Annotated[Any, Meta(description="its token, or its id")] = None
     reward: Annotated[Any, Meta(description="in the range of the definition")] = None
 
 
-class LearnBody(RewardItem):
+class LearnBody(RewardItem, omit_defaults=True, forbid_unknown_fields=True):
     """One reward, or many."""
 
     rewards: Annotated[list[RewardItem] | None, Meta(description="many of them")] = None
 
 
-class ReportItem(msgspec.Struct):
+class ReportItem(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """A device's report: a random id, the policy and the question that it answers, integers."""
 
     id: Annotated[Any, Meta(description="32 hexadecimal digits, random")] = None
@@ -69,19 +69,58 @@ class ReportItem(msgspec.Struct):
     values: Annotated[Any, Meta(description="integers, as the channel draws them")] = None
 
 
-class ReportBody(ReportItem):
+class ReportBody(ReportItem, omit_defaults=True, forbid_unknown_fields=True):
     """One report, or many."""
 
     reports: Annotated[list[ReportItem] | None, Meta(description="many of them")] = None
 
 
-class AnyRewards(msgspec.Struct):
+class AnyRewards(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Many rewards, some of which are not even objects."""
 
     rewards: Annotated[list[Any], Meta(description="as they came")]
 
 
-class KeyBody(msgspec.Struct, forbid_unknown_fields=True):
+class HistoryItem(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A decision of before: what was known, what was chosen, what it earned."""
+
+    reward: Annotated[float, Meta(description="clipped to the range of the definition")]
+    context: Annotated[Any, Meta(description="as for a decision")] = None
+    action: Annotated[
+        Any, Meta(description="that was chosen; with hashed features an object is fine too")
+    ] = None
+    features: Annotated[list[float] | None, Meta(description="the chosen raw row")] = None
+    probability: Annotated[
+        Annotated[float, Meta(gt=0, le=1)] | None,
+        Meta(description="of that choice; a row teaches what it earned, whoever chose it"),
+    ] = None
+
+
+class HistoryBody(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """An old log: `rows`, or `events` as Personalizer exported them."""
+
+    public: Annotated[
+        bool, Meta(description="whether the log may be published: then it costs nothing")
+    ]
+    rows: Annotated[list[HistoryItem] | None, Meta(description="decisions")] = None
+    events: Annotated[
+        list[dict[str, Any]] | None, Meta(description="lines of an exported log (dsjson)")
+    ] = None
+    id: Annotated[
+        str, Meta(max_length=64, description="of the log: a retry is known by it and by its size")
+    ] = ""
+
+
+class EvaluationBody(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Evaluation of flags (OFREP)."""
+
+    context: Annotated[
+        dict[str, Any],
+        Meta(description="columns as declared; `targetingKey` is the person, where one is needed"),
+    ] = {}
+
+
+class KeyBody(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """A new key."""
 
     name: Annotated[
@@ -94,7 +133,7 @@ class KeyBody(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
 
 
-class PopulationBody(msgspec.Struct, forbid_unknown_fields=True):
+class PopulationBody(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """The most that may be spent on these people."""
 
     epsilon: Annotated[float, Meta(description="of the limit")]
@@ -104,14 +143,14 @@ class PopulationBody(msgspec.Struct, forbid_unknown_fields=True):
     )
 
 
-class RankableAction(msgspec.Struct):
+class RankableAction(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """An action of the retired Personalizer API."""
 
     id: Annotated[str, Meta(description="its name")]
     features: Annotated[list[Any], Meta(description="any JSON")] = []
 
 
-class RankRequest(msgspec.Struct, rename="camel"):
+class RankRequest(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
     """Rank of the retired Personalizer API."""
 
     actions: Annotated[list[RankableAction], Meta(description="to choose from")]
@@ -127,7 +166,7 @@ class RankRequest(msgspec.Struct, rename="camel"):
     ] = False
 
 
-class PersonalizerReward(msgspec.Struct):
+class PersonalizerReward(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Reward of the retired Personalizer API."""
 
     value: Annotated[float, Meta(description="of the event")]

@@ -1,12 +1,14 @@
 """What Prometheus reads: numbers of rounds, which are public; nothing from rewards.
 
 No count by action or by status of a reward, no latency by action: each would be a release. The
-names of bandits are not for strangers: a key is needed, or the port that is only for metrics.
-However often somebody asks, the store is asked once in FRESH seconds.
+names of bandits are not for strangers: a key is needed, or the port that is only for metrics, and
+for operators: there stands beside it how the server runs (observing.py). However often somebody
+asks, the store is asked once in FRESH seconds.
 """
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from discreet.service import administration
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.server import Server
@@ -44,6 +47,7 @@ class Metrics:
         self._server = server
         self._text = b""
         self._until = 0.0
+        self.ready = False  # whether the next change could be made
         self._making: asyncio.Future[None] | None = None
 
     async def text(self) -> bytes:
@@ -58,10 +62,14 @@ class Metrics:
         def read(connection: Connection) -> list[Any]:
             return list(connection.execute(_READ))
 
-        try:
-            rows, is_up = await self._server.transact(read), True
-        except Problem:
-            rows, is_up = [], False
+        rows: list[Any] = []
+        is_up = self.ready = False
+        with suppress(Problem):
+            await administration.assert_ready(self._server)  # a frozen store is not asked
+            self.ready = True
+        with suppress(Problem, TimeoutError):
+            async with asyncio.timeout(administration.READY_SECONDS):
+                rows, is_up = await self._server.transact(read), True
         self._text = await asyncio.to_thread(_spelled, rows, is_up)
         self._until = time.monotonic() + FRESH
 
@@ -95,8 +103,18 @@ def metrics_of(server: Server) -> Metrics:
 
 def application(server: Server) -> Starlette:
     """For a port of its own, which needs no key."""
+    own = server.requests.registry
+
+    ready = Gauge("discreet_ready", "Whether the next change could be made", registry=own)
+    clock = Gauge("discreet_clock_jumped", "Whether settlements wait for it", registry=own)
+    swept = Gauge("discreet_sweep_age_seconds", "Since the last sweep ended", registry=own)
 
     async def shown(_: Request) -> Response:
-        return await metrics(server)
+        found = metrics_of(server)
+        text = await found.text()
+        ready.set(found.ready)
+        clock.set(server.clock.jumped)
+        swept.set(time.monotonic() - server.swept)
+        return Response(text + generate_latest(own), media_type=CONTENT_TYPE_LATEST)
 
     return Starlette(routes=[Route("/metrics", shown, methods=["GET"])])

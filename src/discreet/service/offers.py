@@ -1,6 +1,11 @@
-"""What a caller offers: rows of features, one for each action, in the unit ball."""
+"""What a caller offers: rows of features, one for each action, in the unit ball.
 
-from collections.abc import Sequence
+Numbers beyond their bounds are clipped. What was not declared is refused by its name, or ignored
+where the definition says so: a column as if it were not there, a category as none of the declared,
+a boolean that stands for a number as 0 or 1.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +13,8 @@ import numpy as np
 from discreet.arrays import Array, within
 from discreet.features import FeatureMap
 from discreet.hashed import HashedFeatures
-from discreet.service.schema import Definition
+from discreet.service.errors import named
+from discreet.service.schema import Column, Definition
 
 MOST_ACTIONS = 10_000
 
@@ -20,9 +26,99 @@ class Offer(NamedTuple):
     names: Sequence[Any]  # of the actions
 
 
+class Misfit(ValueError):  # noqa: N818 - it states a fact
+    """A request that does not fit its definition.
+
+    detail   what to do
+    column   that does not fit, if one does
+    index    of the request among many
+    """
+
+    def __init__(self, detail: str, column: str | None = None, index: int | None = None) -> None:
+        super().__init__(detail)
+        self.column, self.index = column, index
+
+    def of(self, many: str, index: int) -> "Misfit":
+        """The same, of one request among many."""
+        return Misfit(f"{many}[{index}]: {self}", self.column, index)
+
+
+NONE = object()  # a category that nobody can declare
+Reader = Callable[[Any], Any]  # the value of a column, or Misfit
+
+
+def _numbers(name: str, column: Column, ignores: bool) -> Reader:
+    assert column.number is not None
+    low, high = column.number
+
+    def read(value: Any) -> Any:
+        if type(value) is float or type(value) is int or (ignores and type(value) is bool):
+            return low if value < low else high if value > high else value
+        raise Misfit(f"column {named(name)} must be a number", name)
+
+    return read
+
+
+def _categories(name: str, column: Column, ignores: bool) -> Reader:
+    assert column.category is not None
+    declared = {(type(each) is bool, each) for each in column.category}
+    takes_any = ignores or column.other
+
+    def read(value: Any) -> Any:
+        if isinstance(value, str | int | float):
+            if (type(value) is bool, value) in declared:
+                return value
+            if takes_any:
+                return NONE
+        raise Misfit(f"column {named(name)} must be one of its declared categories", name)
+
+    return read
+
+
+class Reading:
+    """Contexts as the feature map takes them: every declared column, checked, and no other.
+
+    definition   with context
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        self._ignores = definition.unknown == "ignore"
+        self._readers = {
+            name: (_numbers if column.number else _categories)(name, column, self._ignores)
+            for name, column in (definition.context or {}).items()
+        }
+
+    def __call__(self, context: Any) -> dict[str, Any]:
+        """One context."""
+        if context is None:
+            context = {}
+        if not isinstance(context, dict):
+            raise Misfit("a context must be an object with every declared column")
+        try:
+            found = {name: read(context[name]) for name, read in self._readers.items()}
+        except KeyError:
+            name = next(name for name in self._readers if name not in context)
+            raise Misfit(f"the context has no column {named(name)}", name) from None
+        if len(context) > len(found) and not self._ignores:
+            name = next(name for name in context if name not in found)
+            raise Misfit(f"the bandit has no column {named(name)}", name)
+        return found
+
+    def many(self, contexts: Sequence[Any]) -> list[dict[str, Any]]:
+        """Many of them; the first that does not fit is named by its place."""
+        found = []
+        for at, context in enumerate(contexts):
+            try:
+                found.append(self(context))
+            except Misfit as misfit:
+                raise misfit.of("contexts", at) from None
+        return found
+
+
 def _assert_baseline_is_offered(definition: Definition, actions: list[Any] | None) -> None:
     """Held-out decisions get the baseline by its place among the declared actions."""
-    if actions is not None and None not in (definition.holdout, definition.baseline):
+    by_name = definition.holdout is not None and isinstance(definition.baseline, str)
+    if actions is not None and by_name:
         raise ValueError("this bandit holds out decisions for its baseline: leave out actions")
 
 
@@ -41,30 +137,31 @@ class Declared:
         self.map = FeatureMap(context, definition.actions, action_features=extra or None)
         self.dim = self.map.dim
         self.names = self.map.names
+        self.actions = self.map.actions
         self.definition = definition
+        self.read = Reading(definition)
 
     def offer(self, context: Any, actions: list[Any] | None) -> Offer:
         """Rows for the available actions."""
         _assert_baseline_is_offered(self.definition, actions)
-        if not isinstance(context, dict):
-            context = {}
-        names = self.map.actions if actions is None else actions
-        return Offer(self.map(context, actions), names)
+        names = self.actions if actions is None else actions
+        return Offer(self.rows(context, actions), names)
+
+    def rows(self, context: Any, actions: list[Any] | None) -> Array:
+        """One row for each of these actions; None: for all."""
+        return self.map(self.read(context), actions)
 
     def offers(
         self, contexts: Sequence[Any], actions: list[Any] | None
     ) -> tuple[Array, Sequence[Any]]:
         """Rows (n, actions, dim) for many contexts with the same actions, and their names."""
         _assert_baseline_is_offered(self.definition, actions)
-        names = self.map.actions if actions is None else actions
+        names = self.actions if actions is None else actions
+        given = self.read.many(contexts)
         if not self.map.columns:
             one = self.map({}, actions)
             return np.broadcast_to(one, (len(contexts), *one.shape)), names
-        try:
-            table = {name: [each[name] for each in contexts] for name in self.map.columns}
-        except (KeyError, TypeError):
-            raise ValueError("each context must be an object with every declared column") from None
-        return self.map.many(table, actions), names
+        return self.map.many(given, actions), names
 
 
 class AnyJson:
@@ -93,7 +190,11 @@ class AnyJson:
         names = [_called(each) for each in given]
         if len(set(names)) < len(names):
             raise ValueError("each action must have an id of its own")
-        return Offer(self.map(context, given), names)
+        return Offer(self.rows(context, given), names)
+
+    def rows(self, context: Any, actions: list[Any]) -> Array:
+        """One row for each of these actions."""
+        return self.map(context, actions)
 
 
 def _called(action: Any) -> Any:
@@ -122,15 +223,17 @@ def dim(definition: Definition) -> int:
 def raw_rows(rows: Any, columns: int) -> Array:
     """Rows that a caller sent, (actions, columns) of finite numbers, shortened to the unit ball."""
     if not isinstance(rows, list) or not 1 <= len(rows) <= MOST_ACTIONS:
-        raise ValueError("features must be a list of rows, one for each action")
-    if any(not isinstance(row, list) or len(row) != columns for row in rows):
-        raise ValueError(f"each row of features must have {columns} numbers")
-    if any(isinstance(x, bool) or not isinstance(x, int | float) for row in rows for x in row):
-        raise ValueError("features must be numbers")
+        raise Misfit("features must be a list of rows, one for each action")
+    for at, row in enumerate(rows):
+        if not isinstance(row, list) or len(row) != columns:
+            raise Misfit(f"features[{at}] must have {columns} numbers")
+        for place, x in enumerate(row):
+            if type(x) is not float and type(x) is not int:
+                raise Misfit(f"features[{at}][{place}] must be a number")
     try:
         array = np.array(rows, dtype=np.float64)
     except OverflowError:
-        raise ValueError("features must be finite numbers") from None
+        raise Misfit("features must be finite numbers") from None
     if not np.isfinite(array).all():
-        raise ValueError("features must be finite numbers")
+        raise Misfit("features must be finite numbers")
     return within("features", array, 1.0, norm="l2", clip=True)

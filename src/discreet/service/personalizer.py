@@ -12,9 +12,10 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 from starlette.datastructures import Headers
+from starlette.responses import Response
 
 from discreet.service import deciding, learning
-from discreet.service.asgi import Endpoint
+from discreet.service.asgi import Endpoint, problem
 from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import Key
 from discreet.service.limits import RawHeaders
@@ -47,10 +48,10 @@ class Subscribed(Endpoint):
         key.spend(time.monotonic())
         return key
 
-    def explained(self, found: Problem) -> Problem:
+    def refused(self, found: Problem, path: dict[str, str]) -> Response:
         """A problem with the member in which the clients look for its text."""
         found.more["error"] = {"code": found.kind, "message": str(found)}
-        return found
+        return problem(found)
 
 
 async def _bandit(server: Server) -> Live:

@@ -64,6 +64,34 @@ class BatchReply(msgspec.Struct):
     ]
 
 
+class EvaluationMetadata(msgspec.Struct):
+    """What the reward of a flag's decision is sent with."""
+
+    decision: Annotated[str, Meta(description="a sealed token: send it back with the reward")]
+    probability: Annotated[float, Meta(description="with which the variant was chosen")]
+    policy: Annotated[int, Meta(description="version of the policy that chose it")]
+
+
+class Evaluation(msgspec.Struct, rename="camel"):
+    """A flag (OFREP): its value, or why there is none."""
+
+    key: Annotated[str | UnsetType, Meta(description="name of the bandit")] = UNSET
+    value: Annotated[Any, Meta(description="of the variant: its name, a boolean or a number")] = (
+        UNSET
+    )
+    variant: Annotated[str | UnsetType, Meta(description="the action")] = UNSET
+    reason: Annotated[str | UnsetType, Meta(description="SPLIT: chosen at random")] = UNSET
+    metadata: Annotated[EvaluationMetadata | UnsetType, Meta(description="of the decision")] = UNSET
+    error_code: Annotated[str | UnsetType, Meta(description="such as INVALID_CONTEXT")] = UNSET
+    error_details: Annotated[str | UnsetType, Meta(description="what to do")] = UNSET
+
+
+class BulkEvaluation(msgspec.Struct):
+    """All flags that a key may see, for one context."""
+
+    flags: Annotated[list[Evaluation], Meta(description="in the order of their names")]
+
+
 # -- bandits ---------------------------------------------------------------------------------------
 
 
@@ -168,6 +196,14 @@ class BanditReply(BanditSummary, kw_only=True):
     reports: Annotated[ReportCounts | UnsetType, Meta(description="under local trust")] = UNSET
 
 
+class HistoryReply(msgspec.Struct):
+    """An old log that a bandit has begun with."""
+
+    id: Annotated[str, Meta(description="as the caller named it")]
+    rows: Annotated[int, Meta(description="of the log")]
+    public: Annotated[bool, Meta(description="whether it was said to be public, and cost nothing")]
+
+
 class PublishedWindow(msgspec.Struct):
     """What was published of a window: number and sum of rewards; of reports by question."""
 
@@ -181,6 +217,9 @@ class PublishedWindow(msgspec.Struct):
     sum: Annotated[
         float | dict[str, Any] | UnsetType,
         Meta(description="of rewards, as released; under local trust sums of reports by question"),
+    ] = UNSET
+    history: Annotated[
+        HistoryReply | UnsetType, Meta(description="where an old log stands for the window")
     ] = UNSET
 
 
@@ -430,7 +469,7 @@ class HealthReply(msgspec.Struct):
 class ReadyReply(msgspec.Struct):
     """The store answers; names of bandits whose learning has stopped with an alarm."""
 
-    alarms: Annotated[list[str], Meta(description="names of bandits")]
+    alarms: Annotated[list[str], Meta(description="names of bandits; a jump of the clock")]
     status: Annotated[Literal["ok"], Meta(description="the only one")] = "ok"
 
 

@@ -20,6 +20,7 @@ from sqlalchemy.engine import Connection
 from discreet.local.report import Answers
 from discreet.service import sealing
 from discreet.service import store as tables
+from discreet.service.bodies import assert_alone
 from discreet.service.devices import Devices
 from discreet.service.errors import Problem, conflict, invalid, not_found
 from discreet.service.keys import Key
@@ -69,14 +70,18 @@ def prepared(report: ReportItem) -> Item | None:
     return Item(bytes.fromhex(report.id), report.policy, report.question, report.values)
 
 
-async def take_any(server: Server, name: str, body: ReportBody, key: Key | None) -> Any:
-    """The answer to a call: one report or many."""
+async def take_any(
+    server: Server, name: str, body: ReportBody, key: Key | None, address: str = ""
+) -> Any:
+    """The answer to a call: one report or many; without a key each counts as one of its address."""
     if key is None:
+        server.strangers.owe(address, len(body.reports or (body,)) - 1)
         if len(body.reports or ()) > STRANGERS_ITEMS:
             raise invalid(f"send at most {STRANGERS_ITEMS} reports at once")
         if await public_policy(server, name) is None:  # of no bandit, or not of this trust
             raise not_found("bandit under local trust")
     if body.reports is not None:
+        assert_alone(body, "reports")
         return StatusesReply(await take(server, name, body.reports))
     return StatusReply((await take(server, name, [body]))[0])
 

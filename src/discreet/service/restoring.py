@@ -9,9 +9,11 @@ epoch is charged like a new bandit, and a bandit that cannot pay, or is in no po
 retired.
 """
 
+import os
 import secrets
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from sqlalchemy.engine import Connection
 
 from discreet.privacy import SecureNoise
 from discreet.privacy.noise import Noise
-from discreet.service import budgets, definitions
+from discreet.service import beats, budgets, definitions
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict
 from discreet.service.fence import Fence, Foreign, Grip, Mark, RolledBack
@@ -28,7 +30,7 @@ from discreet.service.pending import FORGET
 from discreet.service.server import tenant_of, witness_of
 from discreet.service.settings import Settings
 from discreet.service.store import Store
-from discreet.service.vault import Vault
+from discreet.service.vault import Vault, fsync_folder
 
 
 def backup(settings: Settings, target: Path) -> None:
@@ -44,14 +46,30 @@ def backup(settings: Settings, target: Path) -> None:
         raise ValueError(f"there is no store at {url.database}")
     if target.exists():
         raise ValueError(f"{target} exists; choose a new name")
-    target.touch(mode=0o600)
-    source = sqlite3.connect(f"file:{url.database}?mode=ro", uri=True)
-    copy = sqlite3.connect(target)
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        source.backup(copy)
+        _copy(url.database, partial)
+        os.link(partial, target)  # whole, or not at all
+        fsync_folder(target.parent)
+    except (OSError, sqlite3.Error) as error:
+        raise ValueError(
+            f"no backup was made ({type(error).__name__}): is the disk of {target} full, or can it "
+            "not be written?"
+        ) from None
     finally:
-        copy.close()
-        source.close()
+        for extra in ("", "-journal"):
+            partial.with_name(partial.name + extra).unlink(missing_ok=True)
+
+
+def _copy(store: str, target: Path) -> None:
+    target.touch(mode=0o600)
+    with (
+        closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as source,
+        closing(sqlite3.connect(target)) as copy,
+    ):
+        source.backup(copy)
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 UNKNOWN_SINCE = (
@@ -64,6 +82,11 @@ def restore(settings: Settings) -> list[str]:
     """Make a restored database safe to serve; returns what was done, in words."""
     store = Store(settings.store)
     try:
+        if beats.alive(store):
+            raise ValueError(
+                f"servers work on {store.shown}: stop them all first. If they are well, "
+                "nothing needs to be restored: set DISCREET_SECRETS to the folder that they use"
+            )
         store.prepare()
         vault = Vault(settings.secrets)
         noise: Noise = settings.noise or SecureNoise()
@@ -103,6 +126,7 @@ class _Restore:
                 connection.execute(
                     sa.update(tables.instance).values(epoch=epoch, sequence=last + 1)
                 )
+                connection.execute(sa.delete(tables.beats))  # of servers that are gone
                 self._replay(connection, marks, row.sequence)
                 for bandit in connection.execute(sa.select(*tables.LIGHT)).all():
                     self._reopen(connection, bandit, epoch)

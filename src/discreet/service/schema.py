@@ -142,6 +142,13 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     features: Annotated[Hashed | None, Meta(description="hashed columns, in place of context")] = (
         None
     )
+    unknown: Annotated[
+        Literal["refuse", "ignore"],
+        Meta(
+            description="what is not declared: refuse it; or ignore columns, persons where rounds "
+            "are protected, take categories for none, and booleans where numbers stand for 0 and 1"
+        ),
+    ] = "refuse"
     reward: Annotated[Reward, Meta(description="its range, and how long to wait for it")] = (
         msgspec.field(default_factory=Reward)
     )
@@ -154,7 +161,11 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = "identity"
     policy: Annotated[str, Meta(description="how it explores")] = "auto"
     baseline: Annotated[
-        str | None, Meta(description="the action to compare with: what people would get without it")
+        str | int | None,
+        Meta(
+            description="the action to compare with: what people would get without it; where "
+            "actions come with each request its place among them, such as 0"
+        ),
     ] = None
     holdout: Annotated[
         float | None,

@@ -1,5 +1,6 @@
 """One replica: its store, its secrets, its run, and what it knows of each bandit."""
 
+import asyncio
 import json
 import logging
 import secrets
@@ -13,9 +14,10 @@ from sqlalchemy.engine import Connection
 
 from discreet.privacy import SecureNoise
 from discreet.privacy.noise import Noise
-from discreet.service import budgets, definitions, keys, migrations
+from discreet.service import beats, budgets, definitions, keys, logs, migrations
 from discreet.service import store as tables
 from discreet.service.buckets import Buckets
+from discreet.service.clock import Clock
 from discreet.service.devices import Devices
 from discreet.service.errors import Problem, conflict, not_found
 from discreet.service.fence import Fence, Mark, RolledBack, rolled_back
@@ -31,6 +33,7 @@ from discreet.service.limits import (
     Bodies,
 )
 from discreet.service.live import Live
+from discreet.service.observing import Requests
 from discreet.service.pending import Name
 from discreet.service.remembering import remembered
 from discreet.service.schema import Definition
@@ -38,13 +41,13 @@ from discreet.service.settings import Settings
 from discreet.service.store import Store
 from discreet.service.tenant import Tenant
 from discreet.service.tokens import RUN_BYTES, Sealer, hashed_id, pseudonym
-from discreet.service.vault import MissingSecret, Vault
+from discreet.service.vault import MissingSecret, Vault, WrongFolder, make_once
 from discreet.service.witness import Witness
 from discreet.service.writer import Writer
 
-LOG = logging.getLogger("discreet.service")
 T = TypeVar("T")
 _SEQUENCE = sa.select(tables.instance.c.sequence)
+_AT = sa.select(tables.instance.c.sequence, tables.instance.c.schema)
 
 
 class Server:
@@ -59,6 +62,7 @@ class Server:
         self.store = Store(settings.store)
         try:
             if serves:
+                beats.assert_none_is_older(self.store)
                 self.store.prepare()
             else:
                 self.store.assert_prepared()
@@ -74,9 +78,14 @@ class Server:
             self.strangers = Addresses(rate, rate * BURST_SECONDS)
             self.logins = Addresses(LOGIN_RATE, LOGINS)
             self.tenants: dict[str, Tenant] = {}  # for learning, on the writer's thread
+            self.requests = Requests(logs_all=settings.log == "requests")
+            self.clock = Clock()
+            self.swept = time.monotonic()  # when the last sweep ended
             self.metrics: Any = None  # metrics.Metrics, once somebody asks
             self.public: dict[str, Any] = {}  # policies of local trust, for a second
             self.probed = 0.0  # until when it is taken to be ready
+            self.probing: asyncio.Future[None] | None = None
+            self.run = secrets.token_bytes(RUN_BYTES)
             self._runs: set[bytes] = set()
             if serves:
                 self._begin()
@@ -95,26 +104,27 @@ class Server:
         return row is None or row.sequence == 0
 
     def _begin(self) -> None:
-        run = secrets.token_bytes(RUN_BYTES)
+        run = self.run
         with self.store.transaction() as connection:
             self.store.lock_start(connection)
             row = self.store.lock_instance(connection) or self._first(connection)
             new = row.sequence == 0  # no start has been completed
             self.instance, self.epoch = row.instance, row.epoch
             if new:
-                self._set_admin_key(connection, new)
+                self._set_admin_key(connection)
         self.fence = Fence(self.settings.secrets, self.instance)
         self.witness = witness_of(self.settings, self.instance)
         if new:
             self.fence.begin()
         self._assert_witness()
+        self._assert_same_folder()
 
         def start(connection: Connection) -> tuple[None, dict[str, Any]]:
             connection.execute(
                 sa.insert(tables.runs).values(run=run, epoch=self.epoch, started=time.time())
             )
-            if not new:
-                self._set_admin_key(connection, new)
+            if not self.store.is_sqlite:
+                beats.beat(connection, run)
             return None, {"run": run.hex()}
 
         try:
@@ -158,6 +168,14 @@ class Server:
                 "restore` to go on without one"
             )
 
+    def _assert_same_folder(self) -> None:
+        """Servers that live, or died, on this database have started in this folder too."""
+        started = {mark.about["run"] for mark in self.fence.look().marks if mark.what == "start"}
+        with self.store.transaction() as connection:
+            found = connection.execute(sa.select(tables.beats.c.run)).scalars().all()
+        if any(bytes(run).hex() not in started for run in found):
+            raise WrongFolder(self.settings.secrets)
+
     def _assert_sums_are_readable(self) -> None:
         """The keys of open sums change at every commit: an older database lacks its own."""
         window = tables.windows
@@ -187,22 +205,38 @@ class Server:
         )
         return self.store.lock_instance(connection)
 
-    def _set_admin_key(self, connection: Connection, new: bool) -> None:
-        """The admin key from outside replaces the old one; without one the first start makes it."""
+    def _set_admin_key(self, connection: Connection) -> None:
+        """The first start sets the admin key: the one from outside, or a new one."""
         secret = self.settings.admin_key
         if secret is None:
-            if not new:
-                return
-            secret = self.first_admin_key = keys.new_secret(keys.ADMIN_ID)
-        elif len(secret) < keys.SHORTEST_ADMIN:
-            raise ValueError(f"the admin key must have at least {keys.SHORTEST_ADMIN} characters")
+            secret = keys.new_secret(keys.ADMIN_ID)
+            if self.settings.admin_key_file is None:
+                self.first_admin_key = secret
+            else:
+                make_once(self.settings.admin_key_file, secret.encode())
+                secret = self.settings.admin_key_file.read_text().strip()
         table = tables.keys
         connection.execute(sa.delete(table).where(table.c.id == keys.ADMIN_ID))
         keys.insert(connection, "admin", ["admin"], key_id=keys.ADMIN_ID, secret=secret)
 
+    def has_admin_key(self) -> bool:
+        """Whether the admin key from outside, if there is one, is one of this store."""
+        try:
+            given = self.settings.admin_key
+            return given is None or "admin" in self.keys.authenticate(given).scopes
+        except Problem:
+            return False
+
+    def has_bandit(self, name: str) -> bool:
+        """Whether there is a bandit of this name."""
+        with self.store.transaction() as connection:
+            return self.store.lock_bandit(connection, name) is not None
+
     def close(self) -> None:
         """Stop writing and give the store back."""
         self.writer.stop()
+        if self.run in self._runs:
+            beats.end(self.store, self.run)
         self.vault.close()
         self.store.close()
 
@@ -253,6 +287,7 @@ class Server:
                 row = self.store.lock_instance(connection)
                 if row is None or row.instance != self.instance or row.epoch != self.epoch:
                     raise rolled_back()
+                self._assert_schema(row.schema)
                 missing = self._missing(connection, row.sequence, grip.last)
                 if missing is not None:  # before anything else may be missing too
                     grip.append(missing)
@@ -273,6 +308,7 @@ class Server:
                 row = self.store.lock_instance(connection)
                 if row is None or (row.instance, row.epoch) != (self.instance, self.epoch):
                     raise rolled_back()
+                self._assert_schema(row.schema)
                 self._missing(connection, row.sequence, grip.last)
                 # Pages that change: SQLite does not write a row that is the same as before.
                 run = secrets.token_bytes(RUN_BYTES)
@@ -295,6 +331,16 @@ class Server:
                 raise rolled_back()
             self.keys.reload(connection, fence.revoked)
 
+    def _assert_schema(self, schema: int) -> None:
+        """Raise if a server of another version has changed the tables under us."""
+        if schema != migrations.CURRENT:
+            raise Problem(
+                503,
+                "other-version",
+                "A server of another version has changed the store.",
+                "Nothing was changed. Replace this server by one of that version.",
+            )
+
     def _missing(self, connection: Connection, sequence: int, last: int) -> Mark | None:
         """The mark that a crash kept out of the fence, if any; raises if the database is old.
 
@@ -307,7 +353,7 @@ class Server:
         if sequence > last + 1:
             raise RolledBack(
                 "the fence is older than the database: the secrets folder is a copy or a backup. "
-                "Use the current one, or run `discreet restore`"
+                "Set DISCREET_SECRETS to the folder that the other servers use, or used last"
             )
         return Mark(sequence, self.epoch, "everything", remembered(connection))
 
@@ -376,8 +422,10 @@ class Server:
     def assert_present(self, connection: Connection, row: Any) -> None:
         """Raise if the database was put back under us: in an old one retired bandits learn, and
         rounds are given away twice."""
-        if row.epoch != self.epoch or connection.execute(_SEQUENCE).scalar_one() < self.fence.last:
+        sequence, schema = connection.execute(_AT).one()
+        if row.epoch != self.epoch or sequence < self.fence.last:
             raise rolled_back()
+        self._assert_schema(schema)
 
     @contextmanager
     def commit(self, name: str) -> Iterator[tuple[Connection, Any, Any]]:
@@ -428,7 +476,9 @@ class Server:
         """Stop learning of a bandit, for good until a restore."""
         where = tables.bandits.c.name == bandit
         connection.execute(sa.update(tables.bandits).where(where).values(alarm=text))
-        LOG.error("alarm: learning of bandit %s has stopped: the database is an old one", bandit)
+        logs.record(
+            logging.ERROR, "alarm: learning has stopped: the database is an old one", bandit=bandit
+        )
 
     def note(self, connection: Connection, who: str, action: str, about: str) -> None:
         """Write the log of what administrators did."""
@@ -449,8 +499,7 @@ def witness_of(settings: Settings, instance: str) -> Witness | None:
     """The witness that the settings name."""
     if settings.witness is None:
         return None
-    if settings.witness_key is None:
-        raise ValueError("a witness needs its key: set DISCREET_WITNESS_KEY")
+    assert settings.witness_key is not None
     return Witness(settings.witness, settings.witness_key, instance)
 
 

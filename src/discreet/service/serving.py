@@ -15,9 +15,10 @@ from typing import TextIO
 import uvicorn
 from starlette.applications import Starlette
 
+from discreet.service import logs
 from discreet.service.app import application
 from discreet.service.connections import guarded
-from discreet.service.keys import ADMIN_ID
+from discreet.service.server import Server
 from discreet.service.settings import RelaySettings, Settings
 
 Listens = Settings | RelaySettings  # say where a server listens
@@ -26,31 +27,34 @@ SWITCH_SECONDS = 0.0005  # the writer's thread waits no longer for a busy event 
 
 def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
     """Serve until interrupted: finish the commit at hand, return leases, stop."""
-    logging.basicConfig(level=logging.INFO, stream=out, format="%(levelname)s %(message)s")
+    logs.begin(out)
     check_port(settings)
     if settings.metrics_port is not None:
-        check_port(replace(settings, port=settings.metrics_port))
+        host = settings.metrics_host or settings.host
+        check_port(replace(settings, host=host, port=settings.metrics_port, metrics_port=None))
     # The first bandit that opens needs it: a third of a second, beside what else has to be done.
     threading.Thread(target=import_module, args=("scipy.special",), daemon=True).start()
-    for line in _warnings(settings):
-        print(f"warning: {line}", file=out)
     app = application(settings)
     server = app.state.server
+    for line in _warnings(settings) + _of_the_store(server):
+        logs.record(logging.WARNING, line)
     if server.first_admin_key is not None:
         print(f"admin key, shown once: {server.first_admin_key}", file=out)
-    if server.first_admin_key is not None or settings.demo or out.isatty():
-        link = app.state.dashboard.sessions.link(ADMIN_ID)
+    admin = server.keys.some_admin()
+    if admin and (server.first_admin_key is not None or settings.demo or out.isatty()):
+        link = app.state.dashboard.sessions.link(admin)
         print(f"dashboard, a link that works once: {address(settings)}enter/{link}", file=out)
-    print(f"discreet serves {address(settings)}", file=out, flush=True)
+    logs.record(logging.INFO, f"discreet serves {address(settings)}")
     run(app, settings)
 
 
 def run(app: Starlette, settings: Listens) -> None:
-    """Serve an application until interrupted. Nobody's address, path or time is logged."""
+    """Serve an application until interrupted; what is logged is logs.py's."""
     config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
+        log_config=None,
         log_level="warning",
         access_log=False,  # paths can hold event ids
         server_header=False,
@@ -85,6 +89,19 @@ def check_port(settings: Listens) -> None:
                     f"port {settings.port} is in use; stop the other program or choose --port"
                 ) from None
             raise ValueError(f"cannot listen on {settings.host}: {error.strerror}") from None
+
+
+def _of_the_store(server: Server) -> list[str]:
+    found = []
+    if not server.has_admin_key():
+        found.append(
+            "DISCREET_ADMIN_KEY is not an admin key of this store, which stays as it is: set it to "
+            "one, or run `discreet keys rotate`"
+        )
+    name = server.settings.personalizer
+    if name is not None and not server.has_bandit(name):
+        found.append(f"there is no bandit {name!r} yet for --personalizer: create it")
+    return found
 
 
 def _warnings(settings: Settings) -> list[str]:

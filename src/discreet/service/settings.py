@@ -1,13 +1,21 @@
-"""Flags and DISCREET_* variables of servers and relays, in one place."""
+"""Flags and DISCREET_* variables of servers, relays and witnesses, in one place.
 
+Each variable may end in _FILE and name a file that holds the value: so secrets come to containers.
+"""
+
+import difflib
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from discreet.privacy.noise import Noise
+from discreet.service.definitions import NAME
+from discreet.service.keys import SHORTEST_ADMIN
 
 Variables = Mapping[str, Callable[[str], object]]
+LONGEST = 2**16  # bytes of a file that holds a value
 
 
 @dataclass(frozen=True)
@@ -22,10 +30,13 @@ class Settings:
     witness       URL of a `discreet witness`, which notices snapshots; none: nobody does
     witness_key   the secret of the witness
     admin_key     the admin key, set from outside; none: made at the first start, shown once
+    admin_key_file  holds it; if there is no such file the first start makes it, mode 0600
     body_limit    most bytes of a request
     public_rate   calls a second that an address may make without a key, or with a wrong one
     address_connections  that an address may have at once; behind a proxy all have its address
-    metrics_port  where /metrics is served without a key; none: nowhere
+    metrics_port  where /metrics is served without a key, with all its numbers; none: nowhere
+    metrics_host  the address for that; none: as `host`
+    log           what is logged: "requests", or "events" alone
     noise         for tests only: another source than SecureNoise
     """
 
@@ -38,11 +49,37 @@ class Settings:
     witness: str | None = None
     witness_key: str | None = field(default=None, repr=False)
     admin_key: str | None = field(default=None, repr=False)
+    admin_key_file: Path | None = None
     body_limit: int = 4 * 2**20
     public_rate: float = 100.0
     address_connections: int = 250
     metrics_port: int | None = None
+    metrics_host: str | None = None
+    log: str = "requests"
     noise: Noise | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        ports = {"PORT": self.port, "METRICS_PORT": self.metrics_port}
+        _assert_all(
+            "DISCREET_",
+            _ports(ports)
+            | {
+                "METRICS_PORT must differ from DISCREET_PORT": self.port != self.metrics_port,
+                "HOST must name an address": bool(self.host),
+                "PERSONALIZER must be the name of a bandit": self.personalizer is None
+                or bool(NAME.fullmatch(self.personalizer)),
+                f"ADMIN_KEY must have at least {SHORTEST_ADMIN} characters": self.admin_key is None
+                or len(self.admin_key) >= SHORTEST_ADMIN,
+                "WITNESS_KEY must be set: a witness needs its key": self.witness is None
+                or bool(self.witness_key),
+                "BODY_LIMIT must be at least 1024 bytes": self.body_limit >= 1024,
+                "PUBLIC_RATE must be a number of calls a second, above 0": 0
+                < self.public_rate
+                < math.inf,
+                "ADDRESS_CONNECTIONS must be at least 1": self.address_connections >= 1,
+                "LOG must be requests or events": self.log in ("requests", "events"),
+            },
+        )
 
     @classmethod
     def from_environment(
@@ -50,7 +87,8 @@ class Settings:
     ) -> "Settings":
         """Flags that were given, else variables, else defaults."""
         found = read_variables("DISCREET_", _VARIABLES, environment, **flags)
-        return cls(**found)  # type: ignore[arg-type]
+        to = (os.environ if environment is None else environment).get(f"{_MADE}_FILE")
+        return cls(**found, admin_key_file=Path(to) if to else None)  # type: ignore[arg-type]
 
 
 def read_variables(
@@ -59,11 +97,12 @@ def read_variables(
     environment: Mapping[str, str] | None = None,
     **flags: object,
 ) -> dict[str, object]:
-    """Flags that were given, and variables for those that were not."""
+    """Flags that were given, and variables (or files that they name) for those that were not."""
     given = os.environ if environment is None else environment
+    _assert_known(prefix, variables, given)
     found: dict[str, object] = {}
     for name, read in variables.items():
-        text = given.get(prefix + name.upper())
+        text = text_of(prefix + name.upper(), given)
         if text:
             try:
                 found[name] = read(text)
@@ -73,6 +112,51 @@ def read_variables(
     return found
 
 
+def text_of(name: str, given: Mapping[str, str]) -> str | None:
+    """What a variable says, or the file that NAME_FILE names."""
+    path = given.get(f"{name}_FILE")
+    if not path:
+        return given.get(name)
+    if given.get(name):
+        raise ValueError(f"set {name} or {name}_FILE, not both")
+    if name == _MADE and not Path(path).exists():
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(LONGEST).strip()
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    if not text:
+        raise ValueError(f"{name}_FILE names a file that is empty or cannot be read: {path}")
+    return text
+
+
+def _assert_known(prefix: str, variables: Variables, given: Mapping[str, str]) -> None:
+    """A misspelt limit would be no limit: every variable of this name must be one of ours."""
+    names = [prefix + name.upper() for name in variables]
+    known = {*names, *(f"{name}_FILE" for name in names)}
+    for name in sorted(given):
+        ours = name.startswith(prefix) and (prefix != "DISCREET_" or not name.startswith(_OTHERS))
+        if ours and name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.0)
+            raise ValueError(f"{name} is not known: did you mean {near[0]}?")
+
+
+def _ports(ports: Mapping[str, int | None]) -> dict[str, bool]:
+    return {
+        f"{name} must be a number from 1 to 65535": port is None or 1 <= port <= 65535
+        for name, port in ports.items()
+    }
+
+
+def _assert_all(prefix: str, claims: Mapping[str, bool]) -> None:
+    for claim, holds in claims.items():
+        if not holds:
+            raise ValueError(prefix + claim)
+
+
+_MADE = "DISCREET_ADMIN_KEY"  # whose file the first start makes
+_OTHERS = ("DISCREET_RELAY_", "DISCREET_CHROMIUM")  # another program's, which has its own check
 _VARIABLES: Variables = {
     "store": str,
     "secrets": Path,
@@ -86,6 +170,8 @@ _VARIABLES: Variables = {
     "public_rate": float,
     "address_connections": int,
     "metrics_port": int,
+    "metrics_host": str,
+    "log": str,
 }
 
 
@@ -104,6 +190,7 @@ class RelaySettings:
     person_header  a header that a login in front of the relay sets, and that says who sends; none:
                    devices say it themselves
     body_limit     most bytes of a request
+    public_rate    reports a second that an address may send
     address_connections  that an address may have at once; behind a proxy all have its address
     """
 
@@ -118,9 +205,12 @@ class RelaySettings:
     tick: float = 10.0
     person_header: str | None = None
     body_limit: int = 256 * 1024  # a report of 128 columns, sealed and spelled
+    public_rate: float = 100.0
     address_connections: int = 250
 
     def __post_init__(self) -> None:
+        claims = {"PUBLIC_RATE must be above 0": self.public_rate > 0}
+        _assert_all("DISCREET_RELAY_", _ports({"PORT": self.port}) | claims)
         if not self.server.startswith(("https://", "http://")):
             raise ValueError("--server must be the decision server's address: https://...")
         if not self.key:
@@ -157,5 +247,6 @@ _RELAY_VARIABLES: Variables = {
     "tick": float,
     "person_header": str,
     "body_limit": int,
+    "public_rate": float,
     "address_connections": int,
 }

@@ -164,6 +164,11 @@ runs = _table(
     epoch=_TEXT,
     started=_REAL,
 )
+beats = _table(
+    "beats",  # of servers that live (beats.py)
+    {"run": _BYTES},
+    beat=_BIG,
+)
 log = _table(
     "log",
     {"id": _INTEGER},
@@ -214,6 +219,11 @@ class Store:
         """The file of an SQLite store; None in memory or on a server."""
         name = self.url.database
         return Path(name) if self.is_sqlite and name and name != ":memory:" else None
+
+    @property
+    def shown(self) -> str:
+        """Its address without the password."""
+        return self.url.render_as_string(hide_password=True)
 
     def _own(self) -> int | None:
         """One server for each file: hold a lock beside it as long as this process lives."""
@@ -338,15 +348,14 @@ class Store:
         except (Problem, sa.exc.DatabaseError):
             found = None
         if found != migrations.CURRENT:
-            shown = self.url.render_as_string(hide_password=True)
             raise ValueError(
-                f"there is no store of this version at {shown}; `discreet serve` makes one, and "
-                "brings an older one forward"
+                f"there is no store of this version at {self.shown}; `discreet serve` makes one, "
+                "and brings an older one forward"
             )
 
     def prepare(self) -> None:
         """Make tables that are missing, bring older ones forward; ValueError if that cannot be."""
-        shown = self.url.render_as_string(hide_password=True)
+        shown = self.shown
         try:
             with self.transaction() as connection:
                 self.lock_start(connection)

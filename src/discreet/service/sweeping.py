@@ -9,12 +9,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.service import administration, buckets, learning, leasing
+from discreet.service import administration, beats, buckets, clock, learning, leasing, logs
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.server import Server
 
-LOG = logging.getLogger("discreet.service")
 EVERY = 0.25  # seconds, for leases
 KEYS_EVERY = 5.0
 SWEEP_EVERY = 1.0
@@ -37,24 +36,36 @@ _FORGOTTEN = (  # ids that were settled long ago, whose key is gone by now
 
 async def forever(server: Server) -> None:
     """Until cancelled."""
-    swept = read = 0.0
+    swept = read = beaten = 0.0
+    state, crowd = "", beats.Crowd()
     while True:
         await asyncio.sleep(EVERY)
         now = time.monotonic()
+        found = ""
         try:
+            if now - beaten > beats.EVERY and not server.store.is_sqlite:
+                beaten = now  # first, whatever database it is
+                heard = await server.transact(lambda c: beats.beat(c, server.run))
+                server.keys.share(crowd.hear(heard))
             server.bodies.give_up_slow_clients()
             server.strangers_bodies.give_up_slow_clients()
             await leasing.give_back_idle(server)
-            if now - swept > SWEEP_EVERY:
+            if server.clock.look():
+                found = clock.TEXT
+            elif now - swept > SWEEP_EVERY:
                 swept = now
                 await sweep(server)
+                server.swept = time.monotonic()
             if now - read > KEYS_EVERY:
                 read = now
                 await administration.reload_keys(server)
-        except Problem:
-            continue  # the store is away: the next round will do it
+        except Problem as problem:
+            found = problem.kind  # the next round will do it
         except Exception as error:
-            LOG.error("unexpected %s in a chore", type(error).__name__)
+            logs.unexpected(error, "a chore")
+        if found != state and (found or read == now):  # it is over when all is well
+            state = found
+            logs.record(logging.ERROR, f"alarm: {found}" if found else "alarm: over")
 
 
 async def sweep(server: Server) -> int:

@@ -161,8 +161,9 @@ class Vault:
                 except InvalidTag:
                     break
         raise MissingSecret(
-            f"the secrets folder has no key for the open window of {bandit!r}: database and "
-            "secrets do not belong together; use `discreet restore`"
+            f"the secrets folder has no key for the open window of {bandit!r}: it is not the one "
+            "of this database now. Set DISCREET_SECRETS to that; if the database was put back from "
+            "a backup, run `discreet restore`"
         )
 
     def forget(self, bandit: str, epoch: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from discreet.evaluation import ABTest, evaluate
+from discreet.evaluation.intervals import SPREAD
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.privacy.ledger import BudgetSpent
 from discreet.privacy.observation import observed
@@ -25,7 +26,8 @@ def moved(calls: int, *sides: Sequence[Any], metrics: Sequence[str] = ("bought",
         for _ in range(calls):
             test.add_many(people, {name: [*[1.0] * len(OTHERS), *own] for name in metrics})
         test.look()
-        found.append(test.released[-1].sums * test.weights)
+        look = test.released[-1]
+        found.append(np.stack([look.sums, SPREAD * look.spreads]) * test.weights)
     return float(np.linalg.norm(found[0] - found[1]))
 
 
@@ -43,6 +45,10 @@ def three_rows() -> float:
 
 def three_metrics() -> float:
     return moved(1, [0.0], [1.0], metrics=("bought", "spent", "stayed"))
+
+
+def between_ends() -> float:
+    return moved(1, [0.0], [0.38])
 
 
 def first(_: Any) -> Any:
@@ -109,7 +115,13 @@ MUTANTS = [
         "metrics without weights",
         "Each metric enters the sum in full: three of them are sqrt(3) long.",
         three_metrics,
-        Edit("evaluation.abtest:ABTest._added", "(sums * self.weights)", "sums"),
+        Edit("evaluation.abtest:ABTest._added", "terms * self.weights", "terms"),
+    ),
+    of_a_person(
+        "a spread that costs",
+        "y (1 - y) has twice the weight that is free beside y.",
+        between_ends,
+        Edit("evaluation.abtest:ABTest._added", "SPREAD * means", "2 * SPREAD * means"),
     ),
     Mutant(
         "each policy priced alone",

@@ -326,7 +326,7 @@ MUTANTS = [
             ),
         ),
         unit="of the booked move",
-        attack="glm newton",
+        attack="glm newton, logistic",
     ),
     Mutant(
         "opposite gradients of classes forgotten",
@@ -370,7 +370,7 @@ MUTANTS = [
         minimiser,
         (SolverEdit("regression.glm_erm:erm", "math.sqrt(firm) * n)", "n)"),),
         unit="of the booked move",
-        attack="glm erm public covariates",
+        attack="glm erm, logistic, public covariates",
     ),
     audited(
         "sufficient statistics keep the exact moment",
@@ -390,7 +390,7 @@ MUTANTS = [
         "the exact minimiser is published",
         "regression, central",
         "DP-ERM: noise is drawn and booked, and not added.",
-        "glm erm",
+        "glm erm, logistic",
         (SolverEdit("regression.glm_erm:erm", "v, record = problem", "_, record = problem"),),
     ),
     Mutant(

@@ -17,7 +17,7 @@ from discreet.audit.attacks.sums import summed_by
 from discreet.audit.registry import REGISTRY
 from discreet.audit.rows import Claim, Fits, always, attack
 from discreet.audit.views import each, rounded, summed, whitening, wiretapped
-from discreet.domains import Ball, Cube, Domain, Simplex
+from discreet.domains import Ball, Cube, Domain, Polytope, Simplex
 from discreet.online import (
     FTPL,
     FTRL,
@@ -36,6 +36,7 @@ from discreet.privacy.observation import observed, values
 
 CANARY = (np.array([0.0, 1.0]), np.array([1.0, 0.0]))  # for two experts
 ROUNDS = 6
+BOX = Polytope(np.vstack([np.eye(2), -np.eye(2)]), np.ones(4))
 
 
 online = partial(attack, room="online")
@@ -137,21 +138,28 @@ def ftpl(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
     return _first_decision(learner, CANARY[neighbour])[1]
 
 
-@online(
-    "doubling",
-    Doubling,
-    kind="gaussian",
-    fits=lambda learner, promise: (
-        isinstance(learner.learner, FTRL) and isinstance(learner.learner.domain, Simplex)
-    ),
-)
-@each
-def doubling(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
-    """The canary's round is the last before a restart: the decision on either side of it."""
-    learner = Doubling(lambda rounds: leader(claim, noise, Simplex(2), rounds), first=1)
-    learner.learn(CANARY[neighbour])
-    before = learner.learner.decide()  # of the learner that has had its rounds
-    return [np.log(x) @ [-1.0, 1.0] for x in (before, learner.decide())]
+def _doubling(name: str, kind: str, mechanism: str) -> None:
+    @online(
+        name,
+        Doubling,
+        kind=kind,
+        fits=lambda learner, promise: (
+            isinstance(learner.learner, FTRL) and isinstance(learner.learner.domain, Simplex)
+        ),
+    )
+    @each
+    def doubling(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
+        """The canary's round is the last before a restart: the decision on either side of it."""
+        learner = Doubling(
+            lambda rounds: leader(claim, noise, Simplex(2), rounds, mechanism), first=1
+        )
+        learner.learn(CANARY[neighbour])
+        before = learner.learner.decide()  # of the learner that has had its rounds
+        return rounded([np.log(x) @ [-1.0, 1.0] for x in (before, learner.decide())])
+
+
+_doubling("doubling", "gaussian", "blt")
+_doubling("doubling pure", "pure", "tree")
 
 
 class _BatchedBandit(AdversarialBandit):
@@ -246,13 +254,20 @@ _wiretapped(
     (0.0, 1.0),
     hearing(Reports),
 )
-_wiretapped(
-    "barrier bandit local",
-    BarrierBandit,
-    lambda runs, claim, noise: BarrierBandit(Ball(3), runs, claim.epsilon, seed=0, noise=noise),
-    (-1.0, 1.0),
-    trusting("local", Ball),
-)
+
+
+def _barrier(runs: int, claim: Claim, noise: Noise, *, domain: Domain) -> BarrierBandit:
+    return BarrierBandit(domain, runs, claim.epsilon, seed=0, noise=noise)
+
+
+for _where, _domain in {"": Ball(3), " on a polytope": BOX}.items():
+    _wiretapped(
+        f"barrier bandit local{_where}",
+        BarrierBandit,
+        partial(_barrier, domain=_domain),
+        (-1.0, 1.0),
+        trusting("local", type(_domain)),
+    )
 _wiretapped(
     "private reduction",
     PrivateReduction,

@@ -19,10 +19,11 @@ from discreet.audit.attacks.sums import summed_by
 from discreet.audit.rows import Claim, Fits, attack
 from discreet.audit.staged import staged
 from discreet.audit.views import Likelihood, each, rounded, summed, whitening
-from discreet.domains import Cube, LpBall, Simplex
+from discreet.domains import Cube, Domain, LpBall, Simplex
 from discreet.optimization import StreamingFrankWolfe
-from discreet.optimization.windows import COUNT
-from discreet.privacy import Guarantee, SeededNoise, Tree
+from discreet.optimization.directions import VertexDirection
+from discreet.optimization.windows import COUNT, SparseWindows
+from discreet.privacy import Guarantee, PrefixSum, SeededNoise, Tree
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observed, values
@@ -75,7 +76,7 @@ def _one_round(name: str, mechanism: str | Tree, kind: str) -> None:
 
 
 _one_round("blt", "blt", "gaussian")
-_one_round("tree", Tree(2), "approximate")
+_one_round("toeplitz", "toeplitz", "gaussian")
 
 
 # The second round, in the sums of the first 24, against the most that any round costs.
@@ -132,15 +133,27 @@ def two_rows(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Arr
     return summed(np.array(out).T, whitening("blt", PERSON), 0)
 
 
+def _of_generalised(dim: int) -> Fits:
+    """Learners and sums under such noise, which is of l_2 up to seven dimensions."""
+
+    def fits(learner: Any, promise: Guarantee) -> bool:
+        if isinstance(learner, PrefixSum):
+            found, n = learner.mechanism == "generalized-gaussian", learner.dim
+        else:
+            found = frank_wolfe("generalized-gaussian")(learner, promise)
+            n = learner.domain.dim
+        return found and (n <= 7) == (dim <= 7)
+
+    return fits
+
+
 def _generalised(name: str, dim: int, kind: str, attainable: float) -> None:
     @optimizer(
         f"streaming frank-wolfe generalised gaussian{name}",
         StreamingFrankWolfe,
+        PrefixSum,
         kind=kind,
-        fits=lambda learner, promise: (
-            frank_wolfe("generalized-gaussian")(learner, promise)
-            and (learner.domain.dim <= 7) == (dim <= 7)  # l_2 noise
-        ),
+        fits=_of_generalised(dim),
         attainable=attainable,
     )
     @each
@@ -225,16 +238,53 @@ _vertices("streaming frank-wolfe p=1", 1, 1)
 _vertices("streaming frank-wolfe p=1, one choice of four", 5, 4)
 
 
+def _chooses(domain: type, every_round: bool) -> Fits:
+    def fits(learner: Any, promise: Guarantee) -> bool:
+        choice = learner._direction
+        return (
+            isinstance(choice, VertexDirection)
+            and isinstance(learner.domain, domain)
+            and (choice.choices == choice.horizon) == every_round
+        )
+
+    return fits
+
+
+def _one_choice(name: str, mechanism: str, domain: Domain, row: tuple[float, ...]) -> None:
+    # One choice of two vertices, whose log-odds are -epsilon_1/2 or epsilon_1/2: the divergence of
+    # two such coins is epsilon_1^2/8 = rho but for terms in its square.
+    fits = _chooses(type(domain), mechanism == "every-round")
+
+    @optimizer(name, StreamingFrankWolfe, kind="zcdp", fits=fits, attainable=0.99)
+    @each
+    def one_choice(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
+        """Which of two vertices is chosen, as likely as not: the only row pulls to either."""
+        learner = streamed(claim, 1, noise, domain=domain, mechanism=mechanism)
+        learner.learn(row, 1.0 - 2.0 * neighbour)
+        return learner.theta[0]
+
+
+_one_choice("streaming frank-wolfe vertices", "vertices", LpBall(1, 1), (1.0,))
+_one_choice("streaming frank-wolfe every round", "every-round", LpBall(1, 1), (1.0,))
+_one_choice("streaming frank-wolfe vertices, simplex", "vertices", Simplex(2), (1.0, -1.0))
+
+
 # In one dimension the curvature of a row moves by the largest, in more by sqrt(2) times that.
 _ONE_WAY = math.sqrt((4 + 1 + COUNT**2) / (4 + 2 + COUNT**2))
 
 
-def _windows(name: str, rows: int) -> None:
+def _sparse(learner: Any, promise: Guarantee) -> bool:
+    return isinstance(learner._direction, SparseWindows)
+
+
+def _windows(name: str, rows: int, p: float = math.inf) -> None:
+    sparse = p == 1
+
     @optimizer(
         name,
         StreamingFrankWolfe,
-        kind="gaussian",
-        fits=frank_wolfe("windows"),
+        kind="zcdp" if sparse else "gaussian",
+        fits=_sparse if sparse else frank_wolfe("windows"),
         attainable=_ONE_WAY,
         effort=0.3,
         contributions=rows,
@@ -248,7 +298,8 @@ def _windows(name: str, rows: int) -> None:
         """
         k = claim.contributions
         horizon = 12 * k  # the last window holds more than k rows
-        learner = streamed(claim, horizon, noise, label_bound=2.0, contributions=k)
+        about = {"domain": LpBall(p, 1), "label_bound": 2.0, "contributions": k}
+        learner = streamed(claim, horizon, noise, **about)
         for _ in range(horizon - k):
             learner.learn([0.0], 0.0)
         label = float(learner.theta[0]) + 0.999 * CLIP if neighbour else -2.0
@@ -259,3 +310,4 @@ def _windows(name: str, rows: int) -> None:
 
 _windows("streaming frank-wolfe windows", 1)
 _windows("streaming frank-wolfe windows, three rows of one user", 3)
+_windows("streaming frank-wolfe windows, p=1", 1, p=1.0)

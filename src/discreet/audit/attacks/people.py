@@ -19,9 +19,10 @@ from discreet.audit.attacks.bandits import (
     windows,
 )
 from discreet.audit.rows import Claim
-from discreet.audit.views import each
+from discreet.audit.views import Likelihood, each
 from discreet.bandits import LinearBandit, People
 from discreet.privacy import SeededNoise
+from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observed
 
 HORIZON = 400  # three windows or four
@@ -102,3 +103,25 @@ _person(
     0.634,
 )
 _person("linear bandit, first visit in another window", "first", from_then_on, first, 0.92)
+
+
+@bandit(
+    "linear bandit sgd, one person in every window",
+    LinearBandit,
+    kind="gaussian",
+    fits=windows(visits="all", descent=True),
+    attainable=0.5,
+)
+@Likelihood
+def descent(claim: Claim, neighbour: int, noise: Noise) -> None:
+    """Gradient steps: the same person in every window, with reward 1 or -1; all averages.
+
+    Residuals differ by 2, and 4 are booked: for two steps in opposite directions at full length,
+    as in "linear bandit sgd". Half the noise stays below the claim.
+    """
+    people = People(visits="all")
+    learner = joint_bandit(claim, noise, horizon=HORIZON, people=people, policy="descent")
+    while learner.learning:
+        learner.learn(learner.decide(E1), 2.0 * neighbour - 1.0, person="canary")
+        fill(learner)
+        learner.decide(NOBODY)

@@ -22,7 +22,7 @@ from discreet.audit.rows import Claim, Fits, attack
 from discreet.audit.views import Likelihood, Make
 from discreet.privacy import Guarantee
 from discreet.privacy.noise import Noise
-from discreet.regression import PrivateLinearRegression, PrivateSearchCV
+from discreet.regression import PrivateGLM, PrivateLinearRegression, PrivateSearchCV
 
 Row = tuple[Array, float]  # features on the unit sphere, label
 Rows = tuple[Array, Array]
@@ -40,6 +40,7 @@ def turned(cosine: float, towards: float = 0.0) -> tuple[Row, Row]:
 
 
 LABELS = turned(1.0)
+E1 = np.array([1.0, 0.0])
 Linear = PrivateLinearRegression
 # The public order of the rows: a row that comes first is in the first release, and in no other.
 FIRST = tuple(int(place) for place in np.random.default_rng(0).permutation(100))
@@ -203,37 +204,72 @@ _fits(
     changes={"steps": 10, "learning_rate": 1e-3},
     attainable=0.99,
 )
-# Opposite labels move the gradient fully and the information not at all: 1/(1 + GRAM_COST/2) of
-# mu^2. A small coef_bound keeps the mean near 1/2, where both labels surprise alike.
-_fits(
-    "glm newton",
-    "PrivateGLM logistic central newton",
-    _zeros(10, 1),
-    changes={"coef_bound": 0.05},
-    attainable=0.94,
-    effort=0.6,
-)
-# The steps of linear regression.
-_fits(
-    "glm identity",
-    "PrivateGLM identity central newton",
-    _line(10),
-    attainable=0.84,
-    effort=0.2,
-)
-# Counts around 2 teach the mean; the canary's are at the bound, on rows of opposite directions:
-# both are clipped, and move every gradient by nearly 2 S.
-_fits(
-    "glm counts",
-    "PrivateGLM poisson central newton",
-    (np.ones((1000, 1)), np.tile(np.arange(0.0, 5.0), 200)),
-    ((np.array([1.0]), 100.0), (np.array([-1.0]), 100.0)),
-    changes={"label_bound": 100.0, "coef_bound": None},
-    attainable=0.93,
-    effort=0.6,
-)
-# The same for two classes. For more, opposite rows of one class: 1/(1 + GRAM_COST) of mu^2, among
-# rows of all classes, from which the frame is learned.
+# -- PrivateGLM: every link and method, with and without public rows ------------------------------
+#
+# newton   Opposite labels move the gradient fully and the information not at all:
+#          1/(1 + GRAM_COST/2) of mu^2, all of it where covariates are public. A small coef_bound
+#          keeps the mean near 1/2, where both labels surprise alike. With the identity: the steps
+#          of linear regression. Counts around 2 teach the mean; the canary's are at the bound, on
+#          opposite rows: both are clipped, and move every gradient by nearly 2 S.
+# erm      With c the cosine, .4 of mu^2 is for Gram matrices, moved by 1 - c^2 of itself, and .6
+#          for the minimiser, moved by (1 + c)/2 where the frame fits the rows: most at c = .375,
+#          .7 of mu^2; with counts, whose largest residual is at 0 only, at a right angle.
+# public   Private rows half as long as the public ones that made the frame: the curvature is at
+#          the edge. The frame is free and labels do not move H, a fifth: .8 of mu^2 is left.
+# sgd      Batches are disjoint: the first release has the canary, a Gram matrix, which moves most
+#          at a right angle; with public covariates a gradient, of opposite rows of least label.
+
+COUNTS = (np.ones((1000, 1)), np.tile(np.arange(0.0, 5.0), 200))
+OUTLIERS = ((np.array([1.0]), 100.0), (np.array([-1.0]), 100.0))
+COUNTED = {"label_bound": 100.0, "coef_bound": None}
+
+
+def _glm(link: str, method: str, known: bool) -> dict[str, Any]:
+    """Rows, pair and sizes for a link and a method; `known`: with public covariates."""
+    least = -1.0 if link == "identity" else 0.0
+    middle = 0.0 if link == "identity" else 0.5
+    opposite = ((E1, least), (-E1, least))
+    if method == "sgd":
+        first: dict[str, Any] = {"rows": _zeros(100), "places": FIRST[:1], "limit": 1}
+        if known:
+            return {**first, "pair": opposite, "changes": {"public_X": np.eye(2)}}
+        return {**first, "pair": turned(0.0)}
+    if method == "erm" and known:
+        changes: dict[str, Any] = {"coef_bound": 0.02, "public_X": _axes(2000, 1)[0]}
+        rows = _axes(2000, 1, 0.485, middle)
+        return {
+            "rows": rows,
+            "pair": opposite,
+            "changes": changes,
+            "attainable": 0.89,
+            "effort": 0.3,
+        }
+    if method == "erm":
+        (one, _), (other, _) = turned(0.0)
+        pair = ((one, 0.0), (other, 0.0)) if link == "poisson" else turned(0.375)
+        sizes = {"attainable": 0.79 if link == "poisson" else 0.83, "effort": 0.4}
+        rows = _axes(500, 2, label=middle)
+        return {"rows": rows, "pair": pair, "changes": {"coef_bound": 0.1}, **sizes}
+    public = {"public_X": np.ones((1, 1))} if known else {}
+    if link == "identity":
+        return {"rows": _line(10), "changes": public, "attainable": 0.92 if known else 0.84,
+                "effort": 0.2}  # fmt: skip
+    if link == "poisson":
+        return {"rows": COUNTS, "pair": OUTLIERS, "changes": COUNTED | public,
+                "attainable": 0.99 if known else 0.93, "effort": 0.6}  # fmt: skip
+    return {"rows": _zeros(10, 1), "changes": {"coef_bound": 0.05, **public},
+            "attainable": 1.0 if known else 0.94, "effort": 0.6}  # fmt: skip
+
+
+for _entry in REGISTRY.values():
+    if _entry.of is PrivateGLM and _entry.arguments["trust"] == "central":
+        _link, _method = _entry.arguments["link"], _entry.arguments["method"]
+        _public = "public_X" in _entry.arguments
+        _name = f"glm {_method}, {_link}" + ", public covariates" * _public
+        _fits(_name, _entry.name, **_glm(_link, _method, _public))
+
+# Newton for two classes as for the logistic link. For more, opposite rows of one class:
+# 1/(1 + GRAM_COST) of mu^2, among rows of all classes, from which the frame is learned.
 _fits(
     "logistic regression",
     "PrivateLogisticRegression 2 classes",
@@ -253,35 +289,14 @@ _fits(
     attainable=0.89,
     effort=0.6,
 )
+_fits(
+    "logistic regression, public covariates",
+    "PrivateLogisticRegression 3 classes",
+    (np.ones((300, 1)), np.arange(300.0) % 3),
+    ((np.array([1.0]), 2.0), (np.array([-1.0]), 2.0)),
+    changes={"coef_bound": 0.05, "fit_intercept": False, "public_X": np.ones((1, 1))},
+    effort=0.6,
+)
 # The canary's label decides the vote of its block, which moves by sqrt(2), and moves the last fit
 # as far as a label can: all of mu^2.
 _fits("search cv", "PrivateSearchCV", _zeros(10, 1), make=_search, effort=0.1)
-# With c the cosine, .4 of mu^2 is for Gram matrices, moved by 1 - c^2 of itself, and .6 for the
-# minimiser, moved by (1 + c)/2 where the frame fits the rows: most at c = .375, .76 of mu^2.
-_fits(
-    "glm erm",
-    "PrivateGLM logistic central erm",
-    _axes(500, 2, label=0.5),
-    turned(0.375),
-    changes={"coef_bound": 0.1},
-    attainable=0.83,
-    effort=0.4,
-)
-# Private rows half as long as the public ones that made the frame: the curvature is at the edge.
-# The frame costs nothing here and labels do not move H, a fifth: .8 of mu^2 is left.
-_fits(
-    "glm erm public covariates",
-    "PrivateGLM logistic central erm public",
-    _axes(2000, 1, 0.485, 0.5),
-    changes={"coef_bound": 0.02, "public_X": _axes(2000, 1)[0]},
-    attainable=0.89,
-    effort=0.3,
-)
-_fits(
-    "glm sgd",
-    "PrivateGLM logistic central sgd",
-    _zeros(100),
-    turned(0.0),
-    places=FIRST[:1],
-    limit=1,
-)

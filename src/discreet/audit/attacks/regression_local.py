@@ -16,6 +16,7 @@ from discreet.audit.attacks.regression import LABELS, Row
 from discreet.audit.registry import REGISTRY
 from discreet.audit.rows import Claim, Fits, attack
 from discreet.audit.views import each, log_ratio, rounded, wiretapped
+from discreet.links import LINKS
 from discreet.local.questions import Question, answer
 from discreet.local.report import report_many
 from discreet.local.state import PublicState
@@ -27,6 +28,10 @@ from discreet.regression.local import PREDICTION_BOUND
 E1, E2 = ISOTROPIC = np.eye(2)
 ORIGIN = np.zeros(2)
 PEOPLE = 4000
+
+
+def _linked(link: str) -> Fits:
+    return lambda model, promise: promise.trust == "local" and model.link == link
 
 
 def _local(method: str) -> Fits:
@@ -90,12 +95,19 @@ attack("local bandit scale report", room="bandits", kind="pure")(
 )
 
 
-def _wiretapped(name: str, entry: str, answers: list[Any], fits: Fits, **changes: Any) -> None:
+def _wiretapped(
+    name: str,
+    entry: str,
+    answers: list[Any],
+    fits: Fits,
+    pair: tuple[Row, Row] = LABELS,
+    **changes: Any,
+) -> None:
     known = REGISTRY[entry]
 
     def fit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> None:
         """Everybody is the same person; the wire carries one report of each, heard in one fit."""
-        features, label = LABELS[neighbour]
+        features, label = pair[neighbour]
         model = known.claiming(claim, noise, random_state=0, **changes)
         model.fit(np.tile(features, (PEOPLE, 1)), np.full(PEOPLE, label))
 
@@ -115,13 +127,17 @@ _wiretapped(
 )
 # The first gradients, at theta = 0, fill the channel's ball.
 _wiretapped("local regression sgd", "PrivateLinearRegression local sgd", [E1, -E1], _local("sgd"))
-_wiretapped(
-    "local glm",
-    "PrivateGLM logistic local sgd",
-    [E1, -E1],
-    lambda model, promise: promise.trust == "local" and model.link == "logistic",
-    public_X=[[1.0, 0.0]],
-)
+for _link in LINKS:
+    # At theta = 0 the least label surprises as much as any; opposite rows move it most.
+    _least = -1.0 if _link == "identity" else 0.0
+    _wiretapped(
+        f"local glm, {_link}",
+        f"PrivateGLM {_link} local sgd",
+        [E1, -E1],
+        _linked(_link),
+        ((E1, _least), (-E1, _least)),
+        public_X=[[1.0, 0.0]],
+    )
 CROWD = 1000  # people: two batches at epsilon = 1
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.audit.rows import Claim, Fits, attack
-from discreet.audit.views import best_weights, each, one_noise, rounded, stolen, summed, whitening
+from discreet.audit.views import best_weights, one_noise, stolen, summed, whitening
 from discreet.privacy import Budget, Guarantee, PrefixSum, SeededNoise, Tree
 from discreet.privacy.tree import TreeSum
 
@@ -76,39 +76,6 @@ for _name, _shares in ATTAINABLE.items():
     for (_when, _rounds), _attainable in zip(WHEN.items(), _shares, strict=True):
         _running(Tree(2) if _name == "tree" else _name, _name, _rounds, _when, _attainable)
 _running(Tree(5), "wide tree", WHEN["first round"], "first round", 0.94)
-
-
-@running(
-    "prefix sum pure tree", PrefixSum, kind="pure", fits=lambda sums, promise: sums.norm == "l1"
-)
-def pure_tree(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """Two sums of a binary tree with Laplace noise: the log-likelihood ratio of its two nodes."""
-    sums = PrefixSum(
-        2,
-        runs,
-        Budget(claim.epsilon),
-        sensitivity=1.0,
-        norm="l1",
-        bound=runs,
-        mechanism=Tree(2),
-        noise=noise,
-    )
-    leaf = sums.add(np.full(runs, neighbour - 0.5))
-    root = sums.add(np.zeros(runs))
-    ratio = sum(np.abs(node + 0.5) - np.abs(node - 0.5) for node in (leaf, root))
-    return rounded(np.stack([ratio, leaf, root, leaf + root], axis=1))
-
-
-@running(
-    "prefix sum pure cube", PrefixSum, kind="pure", fits=lambda sums, promise: sums.norm == "linf"
-)
-@each
-def pure_cube(claim: Claim, neighbour: int, noise: SeededNoise) -> Array:
-    """One sum of losses in [0, 1]^3 with K-norm noise: the log-likelihood ratio, zeros or ones."""
-    budget = Budget(claim.epsilon)
-    sums = PrefixSum(1, 3, budget, sensitivity=1.0, norm="linf", bound=1.0, noise=noise)
-    seen = sums.add(np.full(3, float(neighbour)))
-    return rounded(np.abs(seen).max() - np.abs(seen - 1).max())
 
 
 # In nine sums of this tree every node of the first round shows: sqrt(move . weights) is the reach.

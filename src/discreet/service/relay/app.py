@@ -1,4 +1,4 @@
-"""The relay's routes. What HTTP adds to a report (address, headers, time) is looked at nowhere."""
+"""The relay's routes. What HTTP adds to a report (address, headers, time) is kept nowhere."""
 
 import asyncio
 import binascii
@@ -16,9 +16,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from discreet.privacy.budget import person_text
-from discreet.service import asgi
-from discreet.service.asgi import EVERYBODY, answer, decoded, problem
+from discreet.service import asgi, logs
+from discreet.service.asgi import EVERYBODY, answer, problem
+from discreet.service.bodies import decoded
 from discreet.service.errors import Problem, invalid, not_found
+from discreet.service.limits import address_of
 from discreet.service.relay.batches import Relay, Sealed
 from discreet.service.replies import StatusReply
 from discreet.service.reports import ID
@@ -133,6 +135,7 @@ class Routes:
     async def sealed(self, request: Request) -> Response:
         """Take a sealed report."""
         name = self._name(request)
+        await self.relay.strangers.spend_slowly(address_of(request.scope))
         limit = self.relay.settings.body_limit
         headers = request.headers.raw
         raw = await self.relay.bodies.read(headers, request.receive, limit)
@@ -185,10 +188,12 @@ class Routes:
 
 def serve(settings: RelaySettings, out: TextIO = sys.stderr) -> None:
     """`discreet relay` without its flags: until interrupted; open batches stay in the store."""
-    logging.basicConfig(level=logging.INFO, stream=out, format="%(levelname)s %(message)s")
+    logs.begin(out)
     check_port(settings)
     if not is_loopback(settings.host):
-        print(f"warning: {settings.host} can be reached from outside: put TLS in front", file=out)
+        outside = f"{settings.host} can be reached from outside: put TLS in front"
+        logs.record(logging.WARNING, outside)
     app = application(settings)
-    print(f"discreet relays to {settings.server} on {address(settings)}", file=out, flush=True)
+    relays = f"discreet relays to {settings.server} on {address(settings)}"
+    logs.record(logging.INFO, relays)
     run(app, settings)

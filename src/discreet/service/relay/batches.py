@@ -27,10 +27,11 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.service import logs
 from discreet.service.client import Client, ServiceError
 from discreet.service.errors import Problem
 from discreet.service.learning import CLOSED
-from discreet.service.limits import STRANGERS_BODIES, Bodies
+from discreet.service.limits import BURST_SECONDS, STRANGERS_BODIES, Addresses, Bodies
 from discreet.service.relay import store as tables
 from discreet.service.relay.store import RelayStore, new_place
 from discreet.service.reports import BATCH_SECONDS, MOST_BATCH_BYTES, SMALL
@@ -38,7 +39,6 @@ from discreet.service.sealing import Terms
 from discreet.service.settings import RelaySettings
 from discreet.service.writer import Writer
 
-LOG = logging.getLogger("discreet.relay")
 ACCEPTED = "accepted"
 GIVEN_UP = (404, 409, 413, 422)  # answers after which a batch will never be taken
 _TERMS = msgspec.json.Decoder(Terms)
@@ -76,6 +76,8 @@ class Relay:
             raise
         self.writer = Writer()
         self.bodies = Bodies(STRANGERS_BODIES)
+        rate = settings.public_rate
+        self.strangers = Addresses(rate, rate * BURST_SECONDS)
         self.server = "unknown"  # ok, away or refused: how the last call to it went
         self.forwarded = dict.fromkeys(settings.bandits, 0)
         self.dropped = dict.fromkeys(settings.bandits, 0)
@@ -166,7 +168,7 @@ class Relay:
             except Problem:
                 pass  # the store is away: the next tick will do it
             except Exception as error:
-                LOG.error("unexpected %s with a batch", type(error).__name__)
+                logs.unexpected(error, "a batch")
             await asyncio.sleep(self.settings.tick)
 
     async def step(self, name: str) -> None:
@@ -222,7 +224,7 @@ class Relay:
     async def _drop(self, name: str, why: str) -> None:
         await self._do(lambda connection: self.store.forget(connection, name))
         self.dropped[name] += 1
-        LOG.warning("a batch of bandit %s was dropped: %s", name, why)
+        logs.record(logging.WARNING, f"a batch was dropped: {why}", bandit=name)
 
     # -- the server --------------------------------------------------------------------------------
 
@@ -256,7 +258,7 @@ class Relay:
 
     def _notice(self, state: str) -> None:
         if state != self.server and state != "ok":
-            LOG.error("the server %s; batches wait", _SAID[state])
+            logs.record(logging.ERROR, f"the server {_SAID[state]}; batches wait")
         self.server = state
 
     # -- transactions, on the writer's thread ------------------------------------------------------
