@@ -253,3 +253,11 @@ def test_save__keeps_the_choice_and_the_promise_of_the_whole_search(tmp_path):
     fitted = PrivateSearchCV(pipeline, tried, blocks=3).fit(X, y)
     with pytest.raises(ValueError, match="no file can hold a pipeline"):
         fitted.save(tmp_path / "pipeline")
+
+
+def test_votes__of_people_with_several_rows_have_the_noise_of_all_of_them():
+    X, y = data()
+    model = PrivateLinearRegression(**{**BOUNDS, "contributions": 3}, epsilon=1.0)
+    with observed() as seen:
+        PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4).fit(X, y)
+    assert seen[0].release.sensitivity == pytest.approx(3 * math.sqrt(2))
