@@ -21,16 +21,15 @@ Sources = Annotated[
         "DISCREET_KEY).",
     ),
 ]
+Page = Annotated[
+    Path,
+    Option("--out", "-o", metavar="PAGE", help="A page that does not exist yet (HTML, or .json)."),
+]
 
 
 def dossier(
     sources: Sources,
-    out: Annotated[
-        Path,
-        Option(
-            "--out", "-o", metavar="PAGE", help="A page that does not exist yet (HTML, or .json)."
-        ),
-    ],
+    out: Page,
     audit: Annotated[
         bool, Option("--audit", help="Run every attack that fits this configuration.")
     ] = False,
@@ -76,8 +75,11 @@ def dossier(
     else:
         write_new(out, html(*pages))
     print(f"Dossier: {out}")
-    found = [each for page in pages for each in page.audits or ()]
-    broken = [each.attack.name for each in found if each.verdict == "BROKEN"]
+    _stop_if_refuted([each for page in pages for each in page.audits or ()])
+
+
+def _stop_if_refuted(audits: list[Any]) -> None:
+    broken = [each.attack.name for each in audits if each.verdict == "BROKEN"]
     if broken:
         print(f"discreet: the promise is REFUTED by {', '.join(broken)}", file=sys.stderr)
         raise Exit(1)
