@@ -98,6 +98,20 @@ def linear_bandit(claim: Claim, neighbour: int, noise: SeededNoise) -> tuple[Any
     return value @ direction, learner.theta[0], later.action.sum()
 
 
+@linear("linear bandit, old log", LinearBandit, attainable=0.97)
+@each
+def old_log(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
+    """Reward 1 or -1 for a row of the log: the log's release, in the direction that it moves."""
+    learner: Any = joint_bandit(claim, noise, policy="greedy")
+    twin: Any = joint_bandit(claim, SeededNoise(0), policy="greedy")
+    twin.decide(NOBODY)  # the first window's transform, of as many rows
+    rewards = (-1.0) ** np.arange(twin.rounds_until_release + 1)
+    rewards[0] = 2.0 * neighbour - 1.0
+    with observed("release") as seen:
+        learner.warm_start(np.tile(E1, (len(rewards), 1)), rewards, public=False)
+    return float(np.asarray(seen[0].value) @ canary_direction(twin))
+
+
 @linear("linear bandit, reward in another window", LinearBandit)
 @each
 def other_window(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
