@@ -17,7 +17,7 @@ PUBLIC = {
     "regression": (
         "PrivateLinearRegression PrivateLogisticRegression PrivateGLM PrivateSearchCV AdaSSP OLS "
         "information_matrix PrivacyLeakWarning NoisyFitWarning Problem Estimate PrivateScore "
-        "score_private"
+        "score_private PrivatePipeline"
     ),
     "online": (
         "FTRL FTPL AdversarialBandit BarrierBandit ProjectionFreeBandit PrivateReduction Doubling"

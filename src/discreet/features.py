@@ -19,6 +19,7 @@ import scipy
 
 from discreet.arrays import Array, one_of
 from discreet.frames import ANY, columns_of, is_table, items_in, kind_of, kind_of_value, numbers_in
+from discreet.state.values import decode, encode, register
 
 
 class Number:
@@ -160,6 +161,18 @@ class Category:
         codes = np.array([self._code(value) for value in items_in(values)], dtype=np.intp)
         known = np.flatnonzero(codes >= 0)
         return known, codes[known]
+
+
+register(
+    Number,
+    lambda each: [each.low, each.high, each.missing],
+    lambda plain: Number(plain[0], plain[1], missing=plain[2]),
+)
+register(
+    Category,
+    lambda each: [encode(each.categories), each.other, each.missing],
+    lambda plain: Category(*decode(plain[0]), other=plain[1], missing=plain[2]),
+)
 
 
 class FeatureMap:

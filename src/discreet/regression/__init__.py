@@ -7,6 +7,7 @@ from discreet.regression.held_out import PrivateScore, score_private
 from discreet.regression.information import information_matrix
 from discreet.regression.linear import PrivateLinearRegression
 from discreet.regression.logistic import PrivateLogisticRegression
+from discreet.regression.pipeline import PrivatePipeline
 from discreet.regression.search import PrivateSearchCV
 from discreet.regression.surroundings import NoisyFitWarning, PrivacyLeakWarning
 
@@ -19,6 +20,7 @@ __all__ = [
     "PrivateGLM",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
+    "PrivatePipeline",
     "PrivateScore",
     "PrivateSearchCV",
     "Problem",

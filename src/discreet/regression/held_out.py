@@ -35,12 +35,13 @@ DRAWS = 2000  # of sums around the released ones: an error is known to 2%
 class PrivateScore:
     """Metrics with intervals, all of one release."""
 
-    metrics: Summary
-    guarantee: Guarantee
+    metrics: Summary  # a line for each metric
+    guarantee: Guarantee  # what the score has cost
     confusion: Array | None = None  # (k, k), labels x predictions, as released; of classifiers
     calibration: Summary | None = None  # of two classes: how often it is the second, by prediction
 
     def __getitem__(self, metric: str) -> Effect:
+        """One metric by its name, such as "auc"."""
         return next(each for each in self.metrics.effects if each.term == metric)
 
     def __repr__(self) -> str:
@@ -68,7 +69,8 @@ def score_private(
     Two classes: auc, accuracy, brier, a confusion matrix and a calibration curve; more: accuracy,
     brier and a confusion matrix; numbers: r2 and rmse. Labels and predictions of numbers are
     clipped to the label bound, errors to `error_bound` (by default twice the label bound, which
-    clips none): a smaller public bound makes intervals shorter.
+    clips none): a smaller public bound makes intervals shorter. Accuracy and confusion matrix are
+    those of the most likely class, whatever `class_weight` is.
 
     Requires   X, y without rows of the fit: rows of both would be scored too well. A row with a
                label that was not declared adds nothing.
@@ -249,8 +251,8 @@ class _Classes:
 class _Numbers:
     """Sums of label, label^2, error^2 and error^4, each over its bound."""
 
-    label: float  # public bounds
-    error: float
+    label: float  # public bound on labels
+    error: float  # public bound on errors
     middle: float = 0.0  # labels lie around it
 
     # With labels in [-1, 1]: (y - y')^2 (1 + (y + y')^2) <= 4, as (y + y')^2 <= (2 - |y - y'|)^2.

@@ -23,12 +23,12 @@ from discreet.words import number
 class Effect:
     """One line of a `Summary`: an effect, its standard error, and an interval that holds it."""
 
-    term: str
+    term: str  # a column, a level against another, a metric
     of: str  # the class whose log-odds it is of; "" where there is but one answer
-    estimate: float
-    std_error: float
-    low: float
-    high: float
+    estimate: float  # the effect
+    std_error: float  # of its error, noise and sampling together
+    low: float  # end of the interval
+    high: float  # end of the interval
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Summary:
     95% intervals
     """
 
-    title: str
-    effects: tuple[Effect, ...]
-    note: str
+    title: str  # what it is of
+    effects: tuple[Effect, ...]  # its lines
+    note: str  # below the table
     unit: str  # what an estimate is
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("std error", "low", "high")

@@ -109,9 +109,13 @@ class Addresses:
     def spend(self, address: str) -> None:
         """Count a call, or raise if there is none left."""
         self.assert_open(address)
+        self.owe(address, 1)
+
+    def owe(self, address: str, number: int) -> None:
+        """Count so many calls, also those that come later."""
         if len(self._spent) > _MOST_ADDRESSES:
             self._forget()
-        spent = self._burst - self._left(address) + 1
+        spent = self._burst - self._left(address) + number
         self._spent[address] = spent, time.monotonic()
 
     async def spend_slowly(self, address: str) -> None:

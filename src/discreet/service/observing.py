@@ -22,7 +22,7 @@ _OTHER = "other"  # no route of ours: what was asked for is not repeated
 ID_BYTES = 8
 SAID_EVERY = 0.1  # seconds between two lines of refusals (401, 429)
 _GONE = 499  # the caller went away
-_FEEDBACK = ("/learn", "/reports", "/batches/{id}", "/reward", "/activate")
+_FEEDBACK = ("learn", "report", "relay")  # scopes of calls that bring it
 Served = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -62,6 +62,7 @@ class Requests:
         self._random = b""
         self._refused, self._said = 0, -SAID_EVERY
         self._routes: dict[Any, str] = {}
+        self._silent: set[str] = set()
         self._trace = _tracer()
 
     def _id(self) -> str:
@@ -76,6 +77,9 @@ class Requests:
         for route in routes:
             if isinstance(route, Route):
                 self._routes[route.endpoint] = route.path
+                call = getattr(route.endpoint, "call", None)
+                if call is not None and call.scope in _FEEDBACK:
+                    self._silent.add(route.path)
 
     def _times(self, status: int, now: float) -> int:
         """How many requests a line stands for: strangers who are refused do not fill a disk."""
@@ -114,7 +118,7 @@ class Requests:
         took = time.perf_counter() - began
         route = self._routes.get(scope.get("endpoint"), _OTHER)
         method = scope["method"] if route != _OTHER else _OTHER
-        if not route.endswith(_FEEDBACK):
+        if route not in self._silent:
             self._counted(route, status // 100).inc()
             self._timed(route).observe(took)
         if self._logs_all or status >= 500:
