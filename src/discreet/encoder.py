@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from discreet.features import Category, Columns, Number, absent
-from discreet.frames import names_of
+from discreet.frames import Unread, is_unread, names_of
 from discreet.state.values import decode, encode, register
 
 
@@ -57,8 +57,17 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Any:  # (n, number of output columns)
-        """Rows for a data frame, a mapping of columns, or a matrix in the declared order."""
+        """Rows for a data frame, a mapping of columns, or a matrix in the declared order.
+
+        A dask data frame becomes a dask array; of files, iterators and Spark data frames the
+        estimator that follows encodes what it reads.
+        """
         known = self._declared()
+        if is_unread(X):
+            return Unread(X, self.transform, known.declared)
+        if hasattr(X, "__dask_graph__"):
+            empty = np.empty((0, len(known.names)))
+            return X.map_partitions(self.transform, meta=empty)
         if isinstance(X, np.ndarray) and X.shape[1:] != (len(known.declared),):
             raise ValueError(
                 f"X must be a matrix of the {len(known.declared)} declared columns in their order, "

@@ -6,7 +6,9 @@ and public. A type that nobody thought of is refused too; it is never read as if
 
 import datetime
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +19,38 @@ from discreet.arrays import Array
 ANY = "values of any kind"
 TEXT, NUMBERS, BYTES, LISTS = "text", "numbers", "bytes", "lists"
 DATES, TIMES, DURATIONS = "dates", "dates with times", "durations"
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Rows of a table that whoever fits to them reads block by block, and encodes on the way."""
+
+    source: Any  # as in `is_unread`
+    encode: Callable[[Any], Any]  # a block of the table -> rows
+    columns: tuple[str, ...]  # that it needs
+
+
+def is_unread(table: Any) -> bool:
+    """Whether this is the name of files, an iterator, a data set or a Spark data frame.
+
+    >>> is_unread("rows/*.parquet"), is_unread(iter([])), is_unread([1.0])
+    (True, True, False)
+    """
+    named = isinstance(table, str | os.PathLike | Unread) or hasattr(table, "__next__")
+    in_parts = hasattr(table, "mapInArrow") or hasattr(table, "get_fragments")
+    return named or in_parts or type(table).__name__ == "RecordBatchReader"
+
+
+def label_beside(X: Any, y: Any) -> tuple[Any, Any]:
+    """X and y, where y names a column of X: of a table in memory or of dask."""
+    if not isinstance(y, str) or is_unread(X):
+        return X, y
+    if hasattr(X, "__dask_graph__") and y in getattr(X, "columns", ()):
+        return X.drop(columns=y), X[y]
+    frame = None if hasattr(X, "__dask_graph__") else frame_of(X)
+    if frame is None or y not in frame.columns:
+        raise ValueError(f"y must be labels, or name a column of a data frame X; X has no {y!r}")
+    return frame.drop(y).to_native(), frame.get_column(y).to_native()
 
 
 def frame_of(table: Any) -> Any:
@@ -60,7 +94,7 @@ def columns_of(table: Any, names: Iterable[str]) -> list[Any]:
     if frame is None:
         return [table[name] for name in names]
     found = set(frame.columns)
-    return [frame[name] if name in found else _absent(name) for name in names]
+    return [frame.get_column(name) if name in found else _absent(name) for name in names]
 
 
 def numbers_in(column: Any) -> Array:
@@ -127,12 +161,12 @@ def kind_of_value(value: Any) -> str:
     return next((kind for types, kind in kinds if isinstance(value, types)), ANY)
 
 
-def matrix_of(table: Any) -> Array | None:  # (n, d)
-    """The columns of a data frame as numbers; None of what is no table, or has no columns."""
+def matrix_of(table: Any, names: Iterable[str] | None = None) -> Array | None:  # (n, d)
+    """Some or all columns of a data frame as numbers; None of what is no table, or has none."""
     frame = frame_of(table)
     if frame is None or not frame.columns:
         return None
-    columns = [frame[name] for name in frame.columns]
+    columns = [frame.get_column(name) for name in names or frame.columns]  # names may be numbers
     try:
         if all(kind_of(each) in (NUMBERS, ANY) for each in columns):
             return np.column_stack([numbers_in(each) for each in columns])

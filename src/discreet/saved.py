@@ -9,10 +9,12 @@ import discreet.bandits.sparse
 import discreet.online
 import discreet.optimization
 import discreet.regression  # noqa: F401
-from discreet.privacy import Guarantee
+from discreet.privacy import Guarantee, Ledger
 from discreet.state import load_state
 from discreet.state.fitted import MODELS, is_missing
 from discreet.state.live import to_look_at
+
+BESIDE_A_LEDGER = ("what is computed on the same people and not booked in this ledger",)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,10 @@ def read_saved(path: str | os.PathLike[str], **given: Any) -> Saved:
 
 
 def promise_of(item: Any) -> Guarantee:
-    """What a learner, a running sum or a fitted estimator promises; of a server, its devices."""
+    """What a learner, a running sum, a ledger or a fitted estimator promises; of a server, its
+    devices."""
+    if isinstance(item, Ledger):
+        return item.guarantee(unprotected=BESIDE_A_LEDGER, record="row")
     found = getattr(item, "guarantee", None) or getattr(item, "guarantee_", None)
     if not isinstance(found, Guarantee):
         raise ValueError(f"a {type(item).__name__} gives no promise by itself")

@@ -427,8 +427,8 @@ def test_errors__inside_a_query_name_their_kind_only():
 REFUSED = [
     (PrivateLinearRegression(method="sgd"), "method='sgd'"),
     (PrivateLinearRegression(trust="local"), "trust='local'"),
-    (PrivateGLM(method="erm"), "on dask collections: newton"),
-    (PrivateGLM(method="sgd"), "on dask collections: newton"),
+    (PrivateGLM(method="erm"), "on rows in blocks: newton"),
+    (PrivateGLM(method="sgd"), "on rows in blocks: newton"),
     (PrivateGLM(trust="local"), "no method"),
 ]
 

@@ -2,8 +2,10 @@
 
 import json
 import re
+import runpy
 import threading
 from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +16,10 @@ from discreet.bandits import LinearBandit, LocalServer, People
 from discreet.cli import main
 from discreet.experiments.dossier import Dossier, html
 from discreet.experiments.pages import write_new
-from discreet.privacy import Budget, PrefixSum, SeededNoise
+from discreet.privacy import Budget, Ledger, PrefixSum, SeededNoise
+from discreet.regression import PrivateLinearRegression
+
+CHECK = Path(__file__).parents[2] / "benchmarks" / "check_dossier.py"
 
 
 def page_of(text):
@@ -217,3 +222,103 @@ def test_statement__an_argument_that_no_file_holds_is_given_by_name(tmp_path, mo
 
 def test_attacks__of_the_library_all_describe_themselves():
     assert all(attack.description for attack in ATTACKS.values())
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A ledger with two named fits."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (500, 2)), rng.uniform(-0.5, 0.5, 500)
+    ledger = Ledger(Budget(2.0, 1e-6))
+    ledger.save(tmp_path / "study.ledger")
+    for epsilon, purpose in ((1.0, "dose response 2026"), (0.5, "side effects")):
+        model = PrivateLinearRegression(epsilon, random_state=0)
+        model.fit(X, y, ledger=ledger, purpose=purpose)
+    return ledger, tmp_path / "study.ledger"
+
+
+def test_ledger__is_a_document_with_what_is_spent_and_the_limit(study, tmp_path, capsys):
+    ledger, path = study
+    promise = ledger.guarantee(record="row")
+    spent = f"{promise.epsilon_at(1e-6):.4g}"
+    assert 1.0 < float(spent) < 1.5
+    assert main(["statement", str(path)]) == 0
+    words = capsys.readouterr().out
+    assert f"Spent so far: epsilon = {spent} of 2 (delta = 1e-06)." in words
+    assert "dose response 2026: a fit of PrivateLinearRegression: 27" in words
+    assert "not booked in this ledger" in words
+    out = tmp_path / "study.html"
+    assert main(["dossier", str(path), "-o", str(out)]) == 0
+    page = page_of(out.read_text(encoding="utf-8"))
+    for each in ("side effects: a fit of", f"epsilon = {spent} of 2", "Data protection officer"):
+        assert each in page
+
+
+def test_purpose__belongs_to_a_ledger(study):
+    X, y = np.zeros((20, 1)), np.zeros(20)
+    with pytest.raises(ValueError, match="pass the ledger too"):
+        PrivateLinearRegression(1.0).fit(X, y, purpose="alone")
+    with pytest.raises(ValueError, match="name of an analysis"):
+        PrivateLinearRegression(0.1).fit(X, y, ledger=study[0], purpose="")
+
+
+def test_dossier__of_several_files_adds_up_their_limits(study, state, tmp_path):
+    bandit, path = state
+    record = bandit.guarantee.to_dict() | {"statement": bandit.guarantee.statement()}
+    (tmp_path / "promise.json").write_text(json.dumps(record))
+    out = tmp_path / "all.html"
+    sources = [str(study[1]), str(path), str(tmp_path / "promise.json")]
+    assert main(["dossier", *sources, "-o", str(out)]) == 0
+    page = page_of(out.read_text(encoding="utf-8"))
+    assert "in each: epsilon = 6 and delta = 3e-06 at most" in page
+    assert page.count("What is not protected") == 3
+    assert page.count("Signatures") == 1
+    (tmp_path / "changed.json").write_text(json.dumps(record | {"epsilon": 0.1}))
+    assert_refused(["dossier", str(tmp_path / "changed.json"), "-o", str(tmp_path / "no.html")])
+
+
+def assert_refused(arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+
+
+def test_dossier__an_address_that_is_no_bandit_is_refused(tmp_path):
+    assert_refused(["dossier", "http://127.0.0.1:8360/", "-o", str(tmp_path / "none.html")])
+
+
+def test_dossier__of_a_linear_fit_groups_its_steps(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (20_000, 3))
+    model = PrivateLinearRegression(1.0, random_state=0).fit(X, X[:, 0])
+    page = Dossier(kind="fit", source="here", promise=model.guarantee_, definition={})
+    assert len(model.guarantee_.releases) > 15
+    assert len(page.releases) == 4
+    assert sum(int(line[1]) for line in page.releases) == len(model.guarantee_.releases)
+
+
+def test_dossier__as_json_has_all_for_the_registry_and_an_independent_check(state, tmp_path):
+    bandit, path = state
+    out = tmp_path / "dossier.json"
+    assert main(["dossier", str(path), "-o", str(out)]) == 0
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["promise"] == bandit.guarantee.to_dict()
+    assert found["registry"]["tier_2"]["epsilon"] == 2.0
+    assert found["registry"]["tier_1"]["data_curator"] is None
+    assert "noise" not in found["definition"]
+    assert "seed" not in found["definition"]
+    assert len(found["sp_800_226"]) == 9
+    check = runpy.run_path(str(CHECK))["main"]
+    assert check(out) == 0
+    # Power: half the noise of each release costs more than is promised.
+    for each in found["promise"]["releases"]:
+        each["scale"] /= 2
+    out.write_text(json.dumps(found))
+    assert check(out) == 1
+
+
+def test_check__is_short_and_needs_nothing_of_discreet():
+    text = CHECK.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 60
+    assert "import discreet" not in text
+    assert "from discreet" not in text

@@ -186,3 +186,16 @@ def test_package__is_this_file_and_runs_where_nothing_is_installed(running, tmp_
         [sys.executable, "-I", "-S", "-c", script], capture_output=True, check=False
     )
     assert done.stdout.strip() == b"counted", done.stderr.decode()
+
+
+def test_dossier__of_a_running_bandit_from_its_address(running, tmp_path, monkeypatch, capsys):
+    from discreet.cli import main
+
+    promised = FREE | {"horizon": 100, "privacy": {"epsilon": 1.0}}
+    running.client().create("welcome", promised)
+    monkeypatch.setenv("DISCREET_KEY", ADMIN)
+    out = tmp_path / "running.html"
+    assert main(["dossier", f"{running.url}/v1/bandits/welcome", "-o", str(out)]) == 0
+    page = out.read_text(encoding="utf-8")
+    assert "LinearBandit of the decision service" in page
+    assert f"{running.url}/v1/bandits/welcome" in page

@@ -1,6 +1,9 @@
 """`discreet dossier`: the promise of one learner, on a page that can be signed and filed."""
 
+import json
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,15 +14,20 @@ from discreet.cli.options import Given, Workers, read_file
 
 
 def dossier(
-    source: Annotated[
-        Path,
+    sources: Annotated[
+        list[str],
         Argument(
-            metavar="FILE",
-            help="What a learner or model has saved, or a definition of the service (JSON).",
+            metavar="FILE...",
+            help="What learners, models or ledgers have saved; definitions of the service or "
+            "guarantees (JSON); http://HOST/v1/bandits/NAME of a running bandit (its key in "
+            "DISCREET_KEY).",
         ),
     ],
     out: Annotated[
-        Path, Option("--out", "-o", metavar="PAGE", help="A page that does not exist yet (HTML).")
+        Path,
+        Option(
+            "--out", "-o", metavar="PAGE", help="A page that does not exist yet (HTML, or .json)."
+        ),
     ],
     audit: Annotated[
         bool, Option("--audit", help="Run every attack that fits this configuration.")
@@ -38,25 +46,36 @@ def dossier(
     for signatures. Everything on it is public. The file is read and left as
     it is; a page that exists is never overwritten. With --audit the library
     attacks learners of this configuration, and leaves with status 1 if the
-    promise is refuted.
+    promise is refuted. Several files are one dossier, which adds up what
+    they promise together. As .json, of one file, it has an entry for the
+    public registry of deployments and the questions of NIST SP 800-226, too.
 
     \b
       discreet dossier bandit.state -o dossier.html
       discreet dossier model.state -o dossier.html --audit --runs 10000
-      discreet dossier welcome.json -o dossier.html
+      discreet dossier welcome.json study.ledger -o dossier.html
+      discreet dossier http://127.0.0.1:8360/v1/bandits/welcome -o dossier.html
     """
-    from discreet.experiments.dossier import Dossier, html, not_shared
+    from discreet.experiments.dossier import Dossier, html, not_shared, record
     from discreet.experiments.pages import assert_new, write_new
 
     assert_new(out)
-    item, about = _read(source, given or [])
-    audits = _audited(item, about["promise"], runs, seed, workers) if audit else None
-    page = Dossier(
-        source=source.name, audits=audits, beside=not_shared(about["definition"]), **about
-    )
-    write_new(out, html(page))
+    for_machines = out.suffix == ".json"
+    if for_machines and len(sources) > 1:
+        raise ValueError("a dossier as .json is of one file: write one for each")
+    pages = []
+    for source in sources:
+        item, about = _read(source, given or [])
+        audits = _audited(item, about["promise"], runs, seed, workers) if audit else None
+        beside = not_shared(about["definition"])
+        pages.append(Dossier(source=_named(source), audits=audits, beside=beside, **about))
+    if for_machines:
+        write_new(out, json.dumps(record(pages[0]), indent=1, ensure_ascii=False) + "\n")
+    else:
+        write_new(out, html(*pages))
     print(f"Dossier: {out}")
-    broken = [each.attack.name for each in audits or () if each.verdict == "BROKEN"]
+    found = [each for page in pages for each in page.audits or ()]
+    broken = [each.attack.name for each in found if each.verdict == "BROKEN"]
     if broken:
         print(f"discreet: the promise is REFUTED by {', '.join(broken)}", file=sys.stderr)
         raise Exit(1)
@@ -72,27 +91,34 @@ def _audited(item: Any, promise: Any, runs: int, seed: int, workers: int | None)
     return attacked(chosen, runs, seed, workers, Console(stderr=True)) if chosen else []
 
 
-def _read(source: Path, given: list[str]) -> tuple[Any, dict[str, Any]]:
-    """The object, and what a dossier says of it."""
-    with source.open("rb") as file:
+def _named(source: str) -> str:
+    """A file by its name, which a page may show; a URL as it is."""
+    return source if _is_url(source) else Path(source).name
+
+
+def _is_url(source: str) -> bool:
+    return source.startswith(("http://", "https://"))
+
+
+def _read(source: str, given: list[str]) -> tuple[Any, dict[str, Any]]:
+    """The object, or None of a guarantee alone, and what a dossier says of it."""
+
+    if _is_url(source):
+        return _running(source)
+    path = Path(source)
+    with path.open("rb") as file:
         text = file.read(1) == b"{"
     if text:
-        import json
+        record = {}
+        with suppress(ValueError):
+            record = json.loads(path.read_bytes())
+        if {"releases", "unprotected"} <= set(record):
+            from discreet.privacy import Guarantee
 
-        from discreet.service.definitions import parsed
-        from discreet.service.errors import Problem
-        from discreet.service.server import tenant_of
-
-        raw = source.read_bytes()
-        try:
-            tenant = tenant_of(parsed(raw))
-        except Problem as problem:
-            raise ValueError(f"{source} is not a definition of the service: {problem}") from None
-        definition = json.loads(parsed(raw).normalised())
-        kind = f"{type(tenant.learner).__name__} of the decision service"
-        about = {"kind": kind, "promise": tenant.guarantee(), "definition": definition}
-        return tenant.learner, about
-    saved = read_file(source, given)
+            promise = Guarantee.from_dict(record)
+            return None, {"kind": "a guarantee", "promise": promise, "definition": {}}
+        return _defined(path.read_bytes(), source)
+    saved = read_file(path, given)
     return saved.item, {
         "kind": saved.kind,
         "promise": saved.guarantee,
@@ -100,3 +126,37 @@ def _read(source: Path, given: list[str]) -> tuple[Any, dict[str, Any]]:
         "written_by": saved.version,
         "run": saved.run,
     }
+
+
+def _defined(raw: bytes, source: str) -> tuple[Any, dict[str, Any]]:
+    """What the service would run by a definition."""
+
+    from discreet.service.definitions import parsed
+    from discreet.service.errors import Problem
+    from discreet.service.server import tenant_of
+
+    try:
+        tenant = tenant_of(parsed(raw))
+    except Problem as problem:
+        raise ValueError(f"{source} is not a definition of the service: {problem}") from None
+    definition = json.loads(parsed(raw).normalised())
+    kind = f"{type(tenant.learner).__name__} of the decision service"
+    return tenant.learner, {
+        "kind": kind, "promise": tenant.guarantee(), "definition": definition
+    }  # fmt: skip
+
+
+def _running(url: str) -> tuple[Any, dict[str, Any]]:
+    """A bandit that a service runs: its definition, and its promise with what it has released."""
+
+    from discreet.privacy import Guarantee
+    from discreet.service.client import Client
+
+    server, mark, name = url.partition("/v1/bandits/")
+    if not mark or not name or "/" in name:
+        raise ValueError(f"{url}: expected http://HOST/v1/bandits/NAME")
+    with Client(server, os.environ.get("DISCREET_KEY")) as client:
+        definition = client.bandit(name)["definition"]
+        promise = Guarantee.from_dict(client.guarantee(name))
+    learner, about = _defined(json.dumps(definition).encode(), url)
+    return learner, about | {"promise": promise}

@@ -66,7 +66,9 @@ def learners() -> None:
 
 
 def statement(
-    state: Annotated[Path, Argument(help="What a learner, a model or a running sum has saved.")],
+    state: Annotated[
+        Path, Argument(help="What a learner, a model, a ledger or a running sum has saved.")
+    ],
     as_json: Annotated[
         bool, Option("--json", help="All of the guarantee, every release too, for machines.")
     ] = False,
@@ -77,8 +79,18 @@ def statement(
     The state is read and left as it is; it may be in use. Nothing but the
     promise is printed, and that is public.
     """
-    promise = read_file(state, given or []).guarantee
-    print(json.dumps(promise.to_dict(), indent=2) if as_json else promise.statement())
+    from discreet.privacy import Ledger
+
+    saved = read_file(state, given or [])
+    promise = saved.guarantee
+    if as_json:
+        print(json.dumps(promise.to_dict(), indent=2))
+        return
+    print(promise.statement())
+    if isinstance(saved.item, Ledger):
+        for each in promise.releases:
+            print(f"  {each.what}: {saved.item.share(each):.1%} of the budget")
+        print(promise.spent())
 
 
 def version() -> None:

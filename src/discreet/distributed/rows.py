@@ -13,15 +13,13 @@ same order too. The digest is keyed with a secret of this fit and used for equal
 source never fails the check; that an unstable one is refused depends on its rows, and is listed as
 unprotected.
 
-A task never raises: dask would write the task, and in some versions its arguments, which are data,
-to the worker's log. It returns `Refused` with a message that quotes nothing, and the driver raises.
+A task never raises (`blocks.total`): dask would write the task, and in some versions its arguments,
+which are data, to the worker's log.
 """
 
 import hashlib
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import wraps
 from typing import Any
 
 import dask as untyped
@@ -29,32 +27,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array
-
-dask: Any = untyped
-Parts = tuple[Array, ...]
-Query = Callable[[Array, Array], Parts]
-Merge = Callable[[Sequence[Parts]], Parts]
-Prepare = Callable[[Any, Any], tuple[Array, Array]]  # a block as it is stored -> checked, clipped
-Places = NDArray[np.int64]
-Digest = NDArray[np.uint64]
-FAN_IN = 16  # parts that one task of the tree adds up
-KEPT_ROWS = 2**18  # choices of at most so many rows stay in the workers' memory between stages
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Why a block was refused; no word of what is in it."""
-
-    message: str  # what was expected, without data
-
-
-UNSTABLE = Refused(
-    "X and y must be the same in every pass, but a block came back with other rows or in another "
-    "order: call persist() on both, or write them to files first (no shuffle, no random sample)"
+from discreet.distributed.blocks import (
+    KEPT_ROWS,
+    UNSTABLE,
+    Blocks,
+    Merge,
+    Parts,
+    Places,
+    Query,
+    Refused,
+    Table,
+    prepared,
+    total,
 )
 
+dask: Any = untyped
+Prepare = Callable[[Any, Any], tuple[Array, Array]]  # a block as it is stored -> checked, clipped
+Digest = NDArray[np.uint64]
+FAN_IN = 16  # parts that one task of the tree adds up
 
-class Table:
+
+class DaskTable(Table):
     """Blocks of rows and labels, each a delayed pair that is checked against the first pass.
 
     `blocks` have the rows of the first pass in any order, `ordered` in the same order.
@@ -65,76 +58,24 @@ class Table:
     """
 
     def __init__(self, blocks: Sequence[Any], ordered: Sequence[Any], lengths: Places) -> None:
+        super().__init__(lengths)
         self.blocks = blocks
         self.ordered = ordered
-        self.lengths = lengths
-        self._choices: dict[bytes, Table] = {}
 
-    def chosen(self, places: Places) -> "Table":
-        """Some rows, by their places among all rows; every block is told of its own only.
+    def _choose(self, local: list[Places]) -> Table:
+        """Every block is told of its own places only; a small choice stays where its blocks are."""
+        chosen = dask.delayed(_chosen)
+        pairs = zip(self.ordered, local, strict=True)
+        blocks = [chosen(block, places) for block, places in pairs if len(places)]
+        lengths = np.array([len(places) for places in local if len(places)], dtype=np.int64)
+        if lengths.sum() <= KEPT_ROWS:
+            (blocks,) = dask.persist(blocks)
+        return DaskTable(blocks, blocks, lengths)
 
-        A small choice is kept where its blocks are, because stages look at it again and again.
-        """
-        name = places.tobytes()
-        if name not in self._choices:
-            rows = np.sort(places)
-            ends = np.cumsum(self.lengths)
-            starts = ends - self.lengths
-            cuts = np.searchsorted(rows, np.stack([starts, ends], axis=1))
-            blocks = [
-                dask.delayed(_chosen)(block, rows[low:high] - start)
-                for block, start, (low, high) in zip(self.ordered, starts, cuts, strict=True)
-                if high > low
-            ]
-            if len(places) <= KEPT_ROWS:
-                (blocks,) = dask.persist(blocks)
-            lengths = cuts[:, 1] - cuts[:, 0]
-            self._choices[name] = Table(blocks, blocks, lengths[lengths > 0])
-        return self._choices[name]
-
-
-class Blocks:
-    """Stands in for an array of rows: a shape, a choice of rows, and folds over them.
-
-    table     the blocks
-    columns   of a row; None stands in for the labels
-
-    >>> import dask.array as da
-    >>> X, y = da.ones((6, 2), chunks=(2, 2)), da.ones(6, chunks=2)
-    >>> rows, labels = open_blocks(X, y, lambda x, y: (x, y), columns=2)
-    >>> rows.shape
-    (6, 2)
-    >>> total = rows.fold(lambda x, y: (x.T @ y,), lambda parts: (sum(p for p, in parts),), labels)
-    >>> total[0]
-    array([6., 6.])
-    """
-
-    def __init__(self, table: Table, columns: int | None) -> None:
-        self._table = table
-        self._columns = columns
-
-    def __len__(self) -> int:
-        return int(self._table.lengths.sum())
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Like an array's: known before anything is asked."""
-        return (len(self),) if self._columns is None else (len(self), self._columns)
-
-    def __getitem__(self, places: slice | Places) -> "Blocks":
-        """Some rows, or with [:] all of them."""
-        if not isinstance(places, slice):
-            return Blocks(self._table.chosen(places), self._columns)
-        if places != slice(None):
-            raise ValueError("choose rows by an array of places, not by a slice")
-        return self
-
-    def fold(self, query: Query, merge: Merge, labels: "Blocks") -> Parts:
-        """Ask every block where it is, then `merge` the answers: one pass."""
-        if labels._table is not self._table:
-            raise ValueError("rows and labels must be the same choice of the same blocks")
+    def fold(self, query: Query, merge: Merge) -> Parts:
+        """Ask every block where it is, then merge the answers by a tree."""
         asked = dask.delayed(query, traverse=False)
-        return _computed([dask.delayed(_answer)(b, asked) for b in self._table.blocks], merge)
+        return _computed([dask.delayed(_answer)(b, asked) for b in self.blocks], merge)
 
 
 def open_blocks(X: Any, y: Any, prepare: Prepare, *, columns: int) -> tuple[Blocks, Blocks]:
@@ -170,7 +111,7 @@ def open_blocks(X: Any, y: Any, prepare: Prepare, *, columns: int) -> tuple[Bloc
     def checked(in_order: bool) -> list[Any]:
         return [dask.delayed(_block)(*pairs[i], ready, key, digests[i], in_order) for i in filled]
 
-    table = Table(checked(False), checked(True), lengths[filled, 0])
+    table = DaskTable(checked(False), checked(True), lengths[filled, 0])
     return Blocks(table, columns), Blocks(table, None)
 
 
@@ -205,38 +146,21 @@ def _computed(tasks: list[Any], merge: Merge) -> Parts:
 # -- tasks: whatever the block is, they return ----------------------------------------------------
 
 
-def _total(why: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A task that returns `Refused`: what it was given, or the kind of what it would raise."""
-
-    def decorate(task: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(task)
-        def total(*arguments: Any) -> Any:
-            for argument in arguments:
-                if isinstance(argument, Refused):
-                    return argument
-            try:
-                return task(*arguments)
-            except Exception as error:
-                return Refused(f"{why}: {type(error).__name__}")
-
-        return total
-
-    return decorate
-
-
-@_total("a block of rows could not be read")
+@total("a block of rows could not be read")
 def _counted(x: Any, y: Any, prepare: Prepare, key: Digest) -> Any:
     lengths = np.array([[len(x), len(y)]])
     if len(x) == 0 or len(x) != len(y):
         return lengths, np.zeros((1, 2), np.uint64)
-    block = _prepared(x, y, prepare)
-    return block if isinstance(block, Refused) else (lengths, _digest(*block, key)[None])
+    block = prepared(prepare, x, y)
+    return (
+        block if isinstance(block, Refused) else (lengths, _digest(block[0], block[1], key)[None])
+    )
 
 
-@_total("a block of rows could not be read")
+@total("a block of rows could not be read")
 def _block(x: Any, y: Any, prepare: Prepare, key: Digest, expected: Digest, in_order: bool) -> Any:
     """A block ready for use, if it is the one of the first pass."""
-    block = _prepared(x, y, prepare)
+    block = prepared(prepare, x, y)
     if isinstance(block, Refused):
         return block
     rows, labels = block
@@ -246,28 +170,21 @@ def _block(x: Any, y: Any, prepare: Prepare, key: Digest, expected: Digest, in_o
     return block if same[int(in_order)] else UNSTABLE
 
 
-@_total("rows could not be chosen from a block")
+@total("rows could not be chosen from a block")
 def _chosen(block: tuple[Array, Array], places: Places) -> Any:
     rows, labels = block
     return rows[places], labels[places]
 
 
-@_total("a block of rows could not be summed up")
+@total("a block of rows could not be summed up")
 def _answer(block: tuple[Array, Array], query: Query) -> Any:
     return query(*block)
 
 
-@_total("sums over blocks could not be added up")
+@total("sums over blocks could not be added up")
 def _merged(merge: Merge, parts: Sequence[Any]) -> Any:
     refused = [part for part in parts if isinstance(part, Refused)]
     return refused[0] if refused else merge(parts)
-
-
-def _prepared(x: Any, y: Any, prepare: Prepare) -> tuple[Array, Array] | Refused:
-    try:
-        return prepare(x, y)
-    except ValueError as error:
-        return Refused(str(error))  # our own checks: they say what was expected, never what came
 
 
 def _concatenated(parts: Sequence[Parts]) -> Parts:

@@ -16,7 +16,8 @@ import numpy as np
 from discreet import __version__
 from discreet.experiments.pages import render
 from discreet.privacy import Guarantee
-from discreet.privacy.release import Release
+from discreet.privacy.release import Release, plain
+from discreet.words import listed
 
 if TYPE_CHECKING:
     from discreet.audit.run import Audited
@@ -43,18 +44,111 @@ class Dossier:
     beside: Sequence[str] = field(default=())  # arguments that the attacks do not share
     made: datetime = field(default_factory=lambda: datetime.now(UTC))  # when
 
+    @property
+    def arguments(self) -> list[tuple[str, str]]:
+        """Of the definition, as they are shown."""
+        shown = {name: each for name, each in self.definition.items() if name not in _SECRET}
+        return [(name, _shown(value)) for name, value in shown.items()]
 
-def html(dossier: Dossier) -> str:
-    shown = {name: each for name, each in dossier.definition.items() if name not in _SECRET}
+    @property
+    def releases(self) -> list[tuple[str, ...]]:
+        """Those that look alike in one line."""
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for each in self.promise.releases:
+            where = "all data" if each.scope is None else each.scope
+            groups.setdefault(_line(each), []).append(where)
+        return [
+            (what, f"{len(scopes):,}", _scopes(scopes), *rest)
+            for (what, *rest), scopes in groups.items()
+        ]
+
+
+def html(*dossiers: Dossier) -> str:
+    """One page of one or several."""
+    kinds = list(dict.fromkeys(each.kind for each in dossiers))
+    private = [each.promise for each in dossiers]
     return render(
         "dossier.html",
-        title=f"Privacy dossier: {dossier.kind}",
-        dossier=dossier,
-        promise=dossier.promise,
+        title=f"Privacy dossier: {listed(kinds)}",
+        dossiers=dossiers,
         version=__version__,
-        definition=[(name, _shown(value)) for name, value in shown.items()],
-        releases=[_row(*each) for each in _alike(dossier.promise.releases)],
+        # Somebody who is in all of them, by basic composition.
+        together=(sum(each.epsilon for each in private), sum(each.delta for each in private)),
     )
+
+
+ASKED = None  # for whoever deploys it to say
+
+
+def record(dossier: Dossier) -> dict[str, Any]:
+    """The same for machines: the promise, an entry for the public registry, SP 800-226's questions.
+
+    The entry has the sections and tiers of the Differential Privacy Deployments Registry
+    (arXiv 2509.13509; registry.opendp.org). What only a deployer knows is null.
+    """
+    promise = dossier.promise
+    audits = [{**each.close.to_dict(), "verdict": each.verdict} for each in dossier.audits or ()]
+    return {
+        "format": 1,
+        "kind": dossier.kind,
+        "made": dossier.made.isoformat(timespec="seconds"),
+        "versions": {"discreet": __version__, "file": dossier.written_by or None},
+        "definition": {
+            name: _shown(value) for name, value in dossier.definition.items() if name not in _SECRET
+        },
+        "promise": promise.to_dict(),
+        "statement": promise.statement(),
+        "audits": None if dossier.audits is None else audits,
+        "registry": _entry(promise),
+        "sp_800_226": _questions(promise, dossier.audits),
+    }
+
+
+def _entry(promise: Guarantee) -> dict[str, Any]:
+    flavor = "pure" if promise.delta == 0 else "approximate"
+    return {
+        "tier_1": dict.fromkeys(
+            ("data_curator", "intended_use", "data_product", "publication_date"), ASKED
+        ),
+        "tier_2": {
+            "flavor": f"{flavor} differential privacy, replace-one neighbours",
+            "privacy_unit": promise.unit,
+            "epsilon": plain(promise.epsilon),
+            "delta": promise.delta,
+            "deployment_model": promise.trust,
+        },
+        "tier_3": {
+            "neighbours": promise.neighbours,
+            "contributions_covered": promise.contributions,
+            "unprotected_quantities": list(promise.unprotected),
+            "mechanisms": sorted({each.mechanism for each in promise.releases}),
+            "composition": "of the releases in `promise`: all on the same rows, and the dearest "
+            "of disjoint scopes",
+            "post_processing": "whatever is computed from releases costs nothing",
+            "sampler": promise.sampler,
+            "reference": promise.reference,
+            "implementation": f"discreet {__version__}",
+            "justification_of_epsilon": ASKED,
+            "access_control": ASKED,
+        },
+    }
+
+
+def _questions(promise: Guarantee, audits: Any) -> list[dict[str, Any]]:
+    """The components of the differential privacy pyramid of NIST SP 800-226, from its top down."""
+    tried = "none was asked for" if audits is None else f"{len(audits)} of the library, in `audits`"
+    answers = (
+        ("How strong is the guarantee?", f"epsilon {promise.epsilon:g}, delta {promise.delta:g}"),
+        ("What is the unit of privacy?", f"{promise.unit}; neighbours: {promise.neighbours}"),
+        ("Are the mechanisms correct?", f"releases in `promise`; attacks: {tried}"),
+        ("Is the noise exact?", promise.sampler),
+        ("What is not covered?", "; ".join(promise.unprotected)),
+        ("Who is trusted?", f"{promise.trust} trust"),
+        ("How useful are the results, and for whom are they worse?", ASKED),
+        ("Who can reach the raw data, and how long are they kept?", ASKED),
+        ("How were the data collected?", ASKED),
+    )
+    return [{"question": question, "answer": answer} for question, answer in answers]
 
 
 def _shown(value: Any) -> str:
@@ -91,30 +185,16 @@ def _object(kind: str, of: Any) -> str:
     return f"{kind} ({_plain(of)})" if of else kind
 
 
-def _row(release: Release, scopes: Sequence[str]) -> tuple[str, ...]:
-    """A release, and the data that it or others like it saw."""
+def _line(release: Release) -> tuple[str, ...]:
+    """A release as it is shown, whatever data it saw."""
     return (
         release.what,
-        f"{len(scopes):,}",
-        _scopes(scopes),
         release.mechanism,
         f"{release.sensitivity:.4g} ({release.norm})",
         f"{release.scale:.4g}",
         _cost(release),
         release.sampler,
     )
-
-
-def _alike(releases: Sequence[Release]) -> list[tuple[Release, list[str]]]:
-    """Releases that differ in the data they saw only, together: the first, and all scopes."""
-    groups: dict[tuple[Any, ...], tuple[Release, list[str]]] = {}
-    for each in releases:
-        key = (each.what, each.mechanism, each.norm, each.sensitivity, each.scale, each.sampler,
-               each.epsilon, each.mu, each.rho)  # fmt: skip
-        groups.setdefault(key, (each, []))[1].append(
-            "all data" if each.scope is None else each.scope
-        )
-    return list(groups.values())
 
 
 def _scopes(scopes: Sequence[str]) -> str:

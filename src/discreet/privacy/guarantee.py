@@ -1,6 +1,7 @@
 """The computed promise: machine readable, and in plain words."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,6 +130,12 @@ class Guarantee:
         found = k * max(shuffled_epsilon(delta / k, *each) for each in distinct)
         return min(pure, found, self.epsilon if delta >= self.delta else math.inf)
 
+    def spent(self) -> str:
+        """What the releases so far cost, of what is promised for all that is ever released."""
+        cost = self.epsilon_at(self.delta)
+        limit = f"{self.epsilon:g} (delta = {self.delta:g})"
+        return f"Spent so far: epsilon = {cost:.4g} of {limit}."
+
     def to_dict(self) -> dict[str, Any]:
         """A stable, versioned, JSON-ready record of the promise."""
         record = {
@@ -150,6 +157,38 @@ class Guarantee:
             record["minimum"] = self.crowd.minimum
             record["honest"] = self.crowd.honest
         return record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Guarantee":
+        """The promise that `to_dict` wrote, or a service answered with.
+
+        >>> from discreet.privacy import Budget, Ledger
+        >>> promise = Ledger(Budget(1.0, 1e-6)).guarantee(record="row")
+        >>> Guarantee.from_dict(promise.to_dict()) == promise
+        True
+        """
+        try:
+            crowd = None
+            if record["trust"] == "shuffled":
+                own = record["local_epsilon"] / record["contributions"]
+                crowd = Shuffled(record["minimum"], record["honest"], own)
+            given: dict[str, Any] = {
+                "epsilon": float(record["epsilon"]), "delta": record["delta"],
+                "trust": record["trust"], "contributions": record["contributions"],
+                "releases": tuple(map(Release.from_dict, record["releases"])),
+                "unprotected": tuple(record["unprotected"]), "reference": record["reference"],
+                "neighbours": record["neighbours"], "crowd": crowd,
+            }  # fmt: skip
+            # What the record has only in the words of its unit and its statement.
+            found = [cls(**given, visits=v, record=r) for v in ("", *_VISITS) for r in _RECORDS]
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise ValueError("this is not the JSON of a guarantee") from None
+        words = record.get("statement")
+        for each in found:
+            plain_words = {"statement": words if words is None else each.statement()}
+            if {**each.to_dict(), **plain_words} == {**record, "statement": words}:
+                return each
+        raise ValueError("this guarantee was changed, or written by another version of discreet")
 
     def statement(self) -> str:
         """The promise in words for someone who is not an expert."""

@@ -38,6 +38,19 @@ from discreet.state import Stateful, damaged, value
 CURRENCIES = ("gaussian", "pure", "zcdp", "shuffled")
 
 
+def purposeful(purpose: str | None, what: str) -> str:
+    """What is booked: with the name that an analysis was given, if it was.
+
+    >>> purposeful("dose response 2026", "a fit of PrivateGLM")
+    'dose response 2026: a fit of PrivateGLM'
+    """
+    if purpose is None:
+        return what
+    if not isinstance(purpose, str) or not purpose.strip():
+        raise ValueError("purpose must be the name of an analysis, as text")
+    return f"{purpose.strip()}: {what}"
+
+
 class BudgetSpent(ValueError):  # noqa: N818 - it states a fact, the release is what is wrong
     """The release was refused, nothing was drawn: it would have cost more than is left."""
 
@@ -129,6 +142,10 @@ class Ledger(Stateful):
     def spent(self, scope: str | None = None) -> float:
         """The fraction of the budget that is gone: in one scope, or at worst over all of them."""
         return self._fraction(self._account.common + self._account.cost_in(scope))
+
+    def share(self, release: Release) -> float:
+        """The fraction of the budget that a release costs by itself."""
+        return self._fraction(self._cost(release))
 
     def check(self, release: Release) -> None:
         """Raise `BudgetSpent` if this release would cost more than is left; change nothing."""

@@ -15,8 +15,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.arrays import Array, in_unit_ball, one_of, public_bound
+from discreet.frames import Unread, is_unread, label_beside
 from discreet.local.server import SHUFFLED
 from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise, Shuffled
+from discreet.privacy.ledger import purposeful
 from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise, source
 from discreet.regression.inference import Inference
@@ -31,9 +33,12 @@ from discreet.regression.validation import (
 from discreet.state import value as saved_value
 from discreet.state.fitted import Saveable
 
-IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of a dask collection
+IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of dask or Spark
     "rows and sums without noise inside the cluster",
     "whether every pass read the same rows (a fit on a source that changes is refused)",
+)
+IN_A_FILE = (  # and where they are read from files or an iterator
+    "rows in a temporary file without a name, as long as the fit runs",
 )
 ALONE = "fits repeated on the same rows (each fit spends its own budget)"
 WITH_A_LEDGER = "fits on the same rows that are not in the ledger of this one"
@@ -159,24 +164,37 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
 
     # -- fitting ----------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, ledger: Ledger | None = None, **refused: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        ledger: Ledger | None = None,
+        purpose: str | None = None,
+        **refused: Any,
+    ) -> Self:
         """Fit to rows X (n, d) and labels y (n,); clips both to the public bounds.
 
-        X may be sparse (scipy.sparse): a few rows at a time become dense. Both may be dask arrays
-        or data frames: rows stay in their blocks, each stage is one pass of partial sums, and
-        releases happen here, once.
+        X may be sparse (scipy.sparse): a few rows at a time become dense. A table of any library
+        has its labels in a column, y="label", or beside it. Both may be dask arrays or data frames,
+        and X a Spark data frame: rows stay in their blocks, each stage is one pass of partial sums,
+        and releases happen here, once. With X="rows/*.parquet", or an iterator of Arrow record
+        batches, rows are read once, and memory does not depend on their number.
 
         `ledger` counts this fit together with others. A fit for which it has not enough left is
-        refused (`BudgetSpent`) before X and y are looked at.
+        refused (`BudgetSpent`) before X and y are looked at. `purpose` is its name there, as
+        `discreet dossier study.ledger` shows it.
         """
         if refused:
             raise TypeError(_refusal(type(self).__name__, next(iter(refused))))
         leaks = leaks_around(stacklevel=2)
         budget = Budget(self.epsilon, self._delta(), self.contributions)
         if ledger is None:
+            if purpose is not None:
+                raise ValueError("purpose names a fit in a ledger: pass the ledger too")
             fitted = self._fit(X, y, Ledger(budget, self._accounting()), (ALONE, *leaks))
         else:
-            what = f"a fit of {type(self).__name__}"
+            what = purposeful(purpose, f"a fit of {type(self).__name__}")
             with ledger.part(budget, self._accounting(), what=what) as part:
                 fitted = self._fit(X, y, part, (WITH_A_LEDGER, *leaks))
         self.__dict__.pop("feature_names_in_", None)
@@ -187,13 +205,19 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
     def _fit(self, X: Any, y: Any, ledger: Ledger, around: tuple[str, ...]) -> dict[str, Any]:
         """The attributes of the fitted estimator; a refused fit leaves nothing behind."""
         intercept = bool(self.fit_intercept)
-        distributed = is_distributed(X) or is_distributed(y)
+        X, y = label_beside(X, y)
+        distributed = is_distributed(X) or (not isinstance(y, str) and is_distributed(y))
         sparse = is_sparse(X)
         if distributed or sparse:
             self._check_rows_elsewhere(self.method, sparse)  # before any pass
-        rows, labels, norm_bound, label_bound = (self._blocks if distributed else self._rows)(X, y)
-        named = distributed and hasattr(X, "columns")
-        columns = Columns(X._meta if named else X)
+        if is_unread(X):
+            rows, labels, norm_bound, label_bound, names = self._unread(X, y)
+            columns = Columns.of(rows.shape[1] - intercept, names)
+        else:
+            found = (self._blocks if distributed else self._rows)(X, y)
+            rows, labels, norm_bound, label_bound = found
+            named = distributed and hasattr(X, "columns")
+            columns = Columns(X._meta if named else X)
         public = None
         if self.public_X is not None:
             columns.expect(self.public_X, "public_X")
@@ -208,7 +232,7 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
         noise, rng = self._randomness()
         problem = Problem(rows, labels, ledger, noise, rng, public, self._crowd(), intercept)
         estimate = available[name](problem)
-        promise = self._promise(ledger, (*around, *(IN_A_CLUSTER if distributed else ())))
+        promise = self._promise(ledger, (*around, *_elsewhere(X)))
         scale = norm_bound * math.sqrt(2) if intercept else norm_bound
         return {
             "_estimate": estimate,
@@ -219,6 +243,15 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
             **vars(columns),
             **self._learned(estimate, columns.n_features_in_, scale, label_bound),
         }
+
+    @property
+    def partial_fit(self) -> Any:
+        """There is none: a fit is one release after the other, each on all rows or on its own."""
+        raise AttributeError(
+            "a private fit cannot go on with more rows: give fit all of them, as an iterator of "
+            "record batches or as files (fit('rows/*.parquet', y='label')); where people come one "
+            "after the other and decisions cannot wait, take a bandit"
+        )
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -249,6 +282,14 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
         rows, labels = open_blocks(X, y, prepare, columns=d + bool(self.fit_intercept))
         return cast(Array, rows), cast(Array, labels), norm_bound, label_bound
 
+    def _unread(self, X: Any, y: Any) -> tuple[Array, Array, float, float, tuple[str, ...] | None]:
+        """The same of files, iterators and Spark data frames; and the names of the features."""
+        from discreet.regression.unread import open_unread
+
+        bounds = self._bounds()
+        rows, labels, names = open_unread(X, y, self._to_labels(), self._units(*bounds))
+        return rows, labels, *bounds, names
+
     def _units(
         self, norm_bound: float, label_bound: float
     ) -> Callable[[Any, Array], tuple[Array, Array]]:
@@ -258,7 +299,7 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
     def _check_rows_elsewhere(self, name: str, sparse: bool) -> None:
         can = self._on_sparse() if sparse else self._by_sums()
         if name not in (*can, "auto") or not can:
-            where = "sparse rows" if sparse else "dask collections"
+            where = "sparse rows" if sparse else "rows in blocks"
             raise (TypeError if sparse else ValueError)(
                 f"method={name!r} (trust={self.trust!r}) needs the rows themselves, one after the "
                 f"other, not sums over blocks; on {where}: {', '.join(can) or 'no method'}"
@@ -335,6 +376,14 @@ def _refusal(kind: str, name: str) -> str:
         "and intervals are of rows that count alike; a weight read off a row's own values would be "
         "private, too. Where weights are public and say how often, leave out rows by public coins"
     )
+
+
+def _elsewhere(X: Any) -> tuple[str, ...]:
+    """What stays unprotected where rows are not in memory."""
+    source = X.source if isinstance(X, Unread) else X
+    if is_unread(source) and not hasattr(source, "mapInArrow"):
+        return IN_A_FILE
+    return IN_A_CLUSTER if is_distributed(source) else ()
 
 
 def unit_rows(X: Any, bound: float, intercept: bool) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array
+from discreet.frames import is_unread
 
 Parts = tuple[Array, ...]
 Places = NDArray[np.int64]
@@ -22,8 +23,8 @@ PERMUTED = 2**24  # at most so many rows are put in order to choose some of them
 
 
 def is_distributed(data: Any) -> bool:
-    """Whether these are blocks of a dask collection, asked without importing dask."""
-    return hasattr(data, "__dask_graph__")
+    """Whether rows are in blocks elsewhere: of dask, Spark, files or an iterator; imports none."""
+    return hasattr(data, "__dask_graph__") or is_unread(data)
 
 
 def is_sparse(data: Any) -> bool:

@@ -35,6 +35,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.arrays import Array, integer
 from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
+from discreet.privacy.ledger import purposeful
 from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise, source
 from discreet.privacy.observation import unpublished
@@ -117,11 +118,13 @@ class PrivateSearchCV(Saveable, BaseEstimator):  # type: ignore[misc]
         self.test = test
         self.scoring = scoring
 
-    def fit(self, X: Any, y: Any, *, ledger: Ledger | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, ledger: Ledger | None = None, purpose: str | None = None
+    ) -> Self:
         """Choose by the votes of blocks, then fit the chosen candidate to all rows.
 
-        `ledger` counts the whole search together with other fits, or refuses it before X and y are
-        looked at.
+        `ledger` counts the whole search together with other fits, under the name of its `purpose`,
+        or refuses it before X and y are looked at.
         """
         last = _last(self.estimator)[1]
         if not isinstance(last, PrivateEstimator) or last.trust != "central":
@@ -135,8 +138,11 @@ class PrivateSearchCV(Saveable, BaseEstimator):  # type: ignore[misc]
             copied(self.estimator).set_params(**candidate)
         budget = Budget(last.epsilon, last._delta(), last.contributions)
         if ledger is None:
+            if purpose is not None:
+                raise ValueError("purpose names a search in a ledger: pass the ledger too")
             return self._fit(X, y, candidates, Ledger(budget), (ALONE, *leaks))
-        with ledger.part(budget, what=f"a search over fits of {type(last).__name__}") as part:
+        what = purposeful(purpose, f"a search over fits of {type(last).__name__}")
+        with ledger.part(budget, what=what) as part:
             return self._fit(X, y, candidates, part, (WITH_A_LEDGER, *leaks))
 
     def predict(self, X: Any) -> Any:

@@ -75,6 +75,15 @@ class Columns(BaseEstimator):  # type: ignore[misc]
     def __init__(self, X: Any) -> None:
         validate_data(self, X, skip_check_array=True)
 
+    @classmethod
+    def of(cls, count: int, names: tuple[str, ...] | None) -> "Columns":
+        """Columns that were counted elsewhere."""
+        columns = cls.__new__(cls)
+        columns.n_features_in_ = count
+        if names is not None:
+            columns.feature_names_in_ = np.array(names, dtype=object)
+        return columns
+
     def expect(self, X: Any, what: str) -> None:
         """Refuse other columns, in the words of scikit-learn; `what` is X to the user."""
         try:
