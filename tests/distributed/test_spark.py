@@ -98,7 +98,8 @@ def test_rows__of_very_many_are_chosen_where_they_are(frame, monkeypatch):
         for module in (central, sample):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, value)
-    expected = PrivateLinearRegression(**SEEDED).fit(X, Y)
+    rows = np.array(frame.drop("up").collect())  # in Spark's order, which is not that of names
+    expected = PrivateLinearRegression(**SEEDED).fit(rows[:, :2], rows[:, 2])
     model = PrivateLinearRegression(**SEEDED).fit(frame.drop("up"), y="y")
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
 
