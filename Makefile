@@ -10,8 +10,11 @@ CLIENT := clients/js/node_modules/.made
 # One worker more than processors: some tests wait for servers and browsers. Each has one thread.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 
+# Those that are at hand try the wheel.
+PYTHONS = python3.11 python3.12 python3.13 python3.14
+
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test thorough lint docs docs-links bench figures-check papers dist notes lock clean
+.PHONY: help demo serve test thorough drills lint docs docs-links bench figures-check papers dist notes lock clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,8 +28,12 @@ serve: $(VENV)/.serves  ## The decision service on a store that is thrown away, 
 test: $(VENV)/.develops lint $(BROWSER) $(CLIENT)  ## All checks and all tests
 	$(PYTEST)
 
-thorough: $(VENV)/.develops  ## Tests that take long, beside those of `make test`
+thorough: $(VENV)/.develops  ## Tests that take long, beside those of `make test`; mutants of privacy-critical lines
 	$(PYTEST) -m thorough
+	$(BIN)/python tests/mutation/harness.py --wide
+
+drills: $(VENV)/.develops  ## Backup and restore of both stores, as deploy/drill.sh does them
+	$(PYTEST) -m thorough tests/service/test_deploy.py
 
 lint: $(VENV)/.develops  ## Format, lint, types, import rules
 	$(BIN)/ruff check .
@@ -54,6 +61,7 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	$(BIN)/python benchmarks/forecast.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_local.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_warm.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_figures.py
 	$(BIN)/python benchmarks/online.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_bandits.py
@@ -76,16 +84,18 @@ figures-check:  ## Numbers of README and docs against results files; runs nothin
 papers: $(VENV)/.measures  ## Five papers, theirs beside ours: out/papers (QUICK=1: in minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m papers $(if $(QUICK),--quick)
 
-dist: $(VENV)/.develops  ## The wheel and the source package: built twice, bit by bit the same, and tried in an empty environment
+dist: $(VENV)/.develops  ## Wheel and source package: built twice, bit by bit the same, tried in empty environments; what they pull in
 	rm -rf dist build/again build/empty
 	for place in dist build/again; do \
 		SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --outdir $$place . || exit; done
 	for file in dist/*; do cmp $$file build/again/$${file#dist/} || exit; done
 	cd dist && sha256sum *
 	$(BIN)/python -m twine check --strict dist/*
-	$(BIN)/python -m venv build/empty
-	build/empty/bin/python -m pip install --disable-pip-version-check --quiet dist/*.whl
-	cd build && empty/bin/python -c "import discreet.bandits, discreet.regression, discreet.online; print(discreet.__version__)"
+	for python in $(PYTHONS); do command -v $$python >/dev/null && $$python -c "" 2>/dev/null || continue; \
+		rm -rf build/empty && $$python -m venv build/empty \
+			&& build/empty/bin/python -m pip install --disable-pip-version-check --quiet dist/*.whl \
+			&& (cd build && empty/bin/python ../examples/sparse_regression.py >/dev/null && empty/bin/python -VV) || exit; done
+	build/empty/bin/python benchmarks/bill_of_materials.py >build/sbom.json && mv build/sbom.json dist/discreet.cdx.json
 
 notes:  ## Release notes: the newest section of CHANGELOG.md
 	@awk '/^## / { if (found++) exit } found' CHANGELOG.md

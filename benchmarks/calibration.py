@@ -10,6 +10,7 @@ below .7 in the last fifth of the rounds and no longer rises. epsilon = 1; set O
 
     even     4 actions with weights of their own for 3 features and a constant; 0/1, mean about .5
     rare     5 actions, 2 features, mean about .08
+    steep    3 actions, 2 features, weights far larger: means from nearly 0 to nearly 1
     clicks   2 to 6 actions, 5 kinds of people, mean .02 to .05; 20,000 rounds
 """
 
@@ -39,13 +40,18 @@ FIRST = 91000  # seed
 SEEDS = 100
 T = 50_000
 MARKS = (2_000, 10_000, 50_000)
-SWING = 0.45  # std of the weights of an action, in logits
+# Actions, features, logit of the mean, std of the weights of an action in logits.
+LOGISTIC = {
+    "even": (4, 3, 0.0, 0.45),
+    "rare": (5, 2, np.log(0.08 / 0.92), 0.45),
+    "steep": (3, 2, 0.0, 3.0),
+}
 PROBES = 20  # people whose actions are looked at
 PLAYED = 0.03  # of a window's rounds
 STUCK = 0.7  # of what there is to gain
 FIXED = ("fixed", "basis")  # lists of actions that everybody has
-BLOCKS = ("even", "rare", "clicks")  # weights for every action
-WORLDS = (*FIXED, *BLOCKS, "sphere")
+BLOCKS = (*LOGISTIC, "clicks")  # weights for every action
+WORLDS = (*FIXED, "even", "rare", "clicks", "sphere")
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ def place(name: str, seed: int) -> Place:
 def block_place(name: str, seed: int) -> Place:
     """Actions with weights of their own: a row holds the person's features in its action's block.
 
-    even, rare: logits b + w'x for x uniform in [-1, 1]^k, w of deviation SWING, b of half of it.
+    LOGISTIC: logits b + w'x for x uniform in [-1, 1]^k, b of half the deviation of w.
     clicks: for each action and kind of person a rate base exp(.5 N(0, 1)).
     """
     rng = generator(seed, b"cali")
@@ -93,9 +99,9 @@ def block_place(name: str, seed: int) -> Place:
         draw = partial(one_hot, kinds)
         rounds = 20_000
     else:
-        actions, k, middle = (4, 3, 0.0) if name == "even" else (5, 2, np.log(0.08 / 0.92))
-        levels = middle + 0.5 * SWING * rng.standard_normal(actions)
-        slopes = SWING * rng.standard_normal((actions, k))
+        actions, k, middle, swing = LOGISTIC[name]
+        levels = middle + 0.5 * swing * rng.standard_normal(actions)
+        slopes = swing * rng.standard_normal((actions, k))
         theta = np.sqrt(k + 1) * np.column_stack([slopes, levels]).ravel()
         draw = partial(numbers, k)
         rounds = T
@@ -142,9 +148,14 @@ def by_feature(actions: Array, rows: Array) -> Array:
 
 
 def calibration(
-    *, seed: int, world: str, epsilon: float = 1.0, rounds: int | None = None
+    *,
+    seed: int,
+    world: str,
+    epsilon: float = 1.0,
+    rounds: int | None = None,
+    link: str = "identity",
 ) -> dict[str, float | list[float]]:
-    """One run: gains by fifths of the rounds, regret, z at the marks, coverage."""
+    """One run: gains by fifths of the rounds, regret; z at the marks and coverage, without link."""
     here = place(world, seed)
     if rounds is not None:
         here = replace(here, rounds=rounds)
@@ -153,7 +164,7 @@ def calibration(
         here.rounds,
         epsilon,
         reward_range=here.world.reward_range,
-        model=here.model,
+        model=replace(here.model, link=link),
         seed=seed,
         noise=SeededNoise(seed),
     )
@@ -163,7 +174,7 @@ def calibration(
     played = np.ones(len(here.rows))
     window = np.zeros(len(here.rows))
     found: dict[str, float | list[float]] = {}
-    marks = marks_of(here.rounds)
+    marks = marks_of(here.rounds) if link == "identity" else []
     people = here.world.people(here.rounds, who)  # the same, whoever learns
     while learner.rounds < here.rounds:
         start = learner.rounds

@@ -189,7 +189,7 @@ def show(found: Found) -> None:
 # -- labels of linear regression -----------------------------------------------------------------
 
 ARMS = 4
-LABEL_SEEDS = range(2000, 2024)
+LABEL_SEEDS = range(2000, 2016)
 LABEL_ROWS = (3_000, 10_000, 30_000)
 
 

@@ -15,13 +15,18 @@ above it:
 Results that no benchmark has kept yet are named by "figures to come:" in the same words. They are
 listed, and compared from the day on which they are kept. "no figures: why" is for a table of
 numbers that no benchmark prints. A table of numbers without any of these is a mistake.
+
+Each kept table carries digests of the rooms of the library that its script had loaded, and of the
+script. Tables whose rooms have changed since are listed as stale, with the rooms: measure again.
 """
 
+import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -166,13 +171,52 @@ def mistakes(claim: Claim) -> Iterator[str]:
             yield f"the results have no row with the numbers of: {' | '.join(map(str.strip, row))}"
 
 
+@cache
+def digest(part: str) -> str:
+    """Of the lines of a room, a module at the top or a script that are neither blank nor comments.
+
+    `part` is a path below src/discreet without suffix, or benchmarks/NAME.
+    """
+    home = ROOT if part.startswith("benchmarks/") else ROOT / "src" / "discreet"
+    sha = hashlib.sha256()
+    for path in sorted((home / part).rglob("*.py")) or [(home / part).with_suffix(".py")]:
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        lines = (line.strip() for line in text.splitlines())
+        sha.update(path.name.encode())
+        sha.update("\n".join(x for x in lines if x and not x.startswith("#")).encode())
+    return sha.hexdigest()[:8]
+
+
+def code(modules: Iterable[str], script: str) -> dict[str, str]:
+    """What decides the numbers of a script that has loaded these modules: part -> digest."""
+    parts = {name.split(".")[1] for name in modules if name.startswith("discreet.")}
+    used = sorted(parts - {"cli", "service", "words", "experiments"})
+    return {part: digest(part) for part in [*used, f"benchmarks/{script}"]}
+
+
+def stale() -> Iterator[tuple[str, str]]:
+    """(results file, why) of kept tables that other code made."""
+    for path in sorted((ROOT / "docs" / "figures").glob("*.json")):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        unknown = [title for title, table in kept.items() if "code" not in table]
+        changed: dict[str, int] = {}
+        for table in kept.values():
+            for part, known in table.get("code", {}).items():
+                changed[part] = changed.get(part, 0) + (digest(part) != known)
+        why = [f"{part} ({count})" for part, count in sorted(changed.items()) if count]
+        if unknown:
+            why.append(f"{len(unknown)} of {len(kept)} tables name no code")
+        if why:
+            yield path.name, ", ".join(why)
+
+
 def is_due(claim: Claim) -> bool:
     """Whether its results are still to come."""
     return claim.results is not None and claim.results.due and isinstance(claim.results.rows(), str)
 
 
 def main() -> int:
-    """Print what differs, then what is still to come; 1 if anything differs."""
+    """Print what differs, what is still to come and what is stale; 1 if anything differs."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
     found = [claim for page in pages for claim in claims(page)]
     wrong = 0
@@ -190,6 +234,9 @@ def main() -> int:
     if due:
         print(f"{len(due)} wait for a benchmark to keep its results:")
         print("\n".join(f"  {each.page}:{each.line}  {each.results.file}" for each in due))
+    if older := list(stale()):
+        print(f"{len(older)} results files are older than the code (rooms; tables that they made):")
+        print("\n".join(f"  {name}: {why}" for name, why in older))
     return int(wrong > 0)
 
 

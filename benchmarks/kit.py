@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import figures_check
 import numpy as np
 from rich.box import MARKDOWN
 from rich.console import Console
@@ -43,11 +44,13 @@ CONSOLE = KeepingConsole(width=190)  # the widest table: no cell is cut
 
 def keep(table: Table) -> None:
     """Put a table into the results file of the script that runs, beside its other tables."""
-    path = FIGURES / f"{Path(sys.argv[0]).stem}.json"
+    script = Path(sys.argv[0]).stem
+    path = FIGURES / f"{script}.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     cells = [[str(cell) for cell in column.cells] for column in table.columns]
     known[str(table.title)] = {
         "version": __version__,
+        "code": figures_check.code(sys.modules, script),
         "columns": [str(column.header) for column in table.columns],
         "rows": [list(row) for row in zip(*cells, strict=True)],
     }

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.features import Category, FeatureMap, Number
+from discreet.features import Category, DeclaredEncoder, FeatureMap, Number
 
 CONTEXT: dict[str, Number | Category] = {
     "age": Number(18, 100),
@@ -189,7 +189,7 @@ def test_feature_map__an_action_may_have_another_category_if_declared() -> None:
 
 def test_feature_map__a_column_holds_one_value_per_context() -> None:
     phi = FeatureMap({"age": Number(0, 10)}, ["a"])
-    with pytest.raises(ValueError, match="one number per context"):
+    with pytest.raises(ValueError, match="one number per row"):
         phi.many({"age": [[3]]})
 
 
@@ -257,7 +257,7 @@ def test_feature_map__refuses_what_is_no_value_and_never_quotes_it(column: str, 
         lambda: phi.many(columns),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=f"'{column}' must hold one .*impute") as caught:
+        with pytest.raises(ValueError, match=f"'{column}' must hold one .*missing") as caught:
             call()
         assert "secret" not in str(caught.value)
         assert caught.value.__suppress_context__
@@ -328,3 +328,61 @@ def test_number__stays_in_the_unit_interval_and_reaches_its_ends(
 def test_category__refuses_lists_repeats_and_missing_values(categories: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match="Category needs"):
         Category(*categories)
+
+
+HOLES = {
+    "age": Number(20, 60, missing="indicator"),
+    "height": Number(100, 200, missing=170),
+    "plan": Category("a", "b", other=True, missing=True),
+}
+ROWS = [(40.0, 120.0, "a"), (None, None, None), (math.nan, math.nan, math.nan), (60.0, 999.0, "z")]
+
+
+def _columns_of(rows: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    return {name: [row[j] for row in rows] for j, name in enumerate(HOLES)}
+
+
+@pytest.mark.parametrize("library", ["mapping", "pandas", "polars", "pyarrow"])
+def test_missing__has_a_column_or_a_value_of_its_own_in_tables_of_any_library(library: str) -> None:
+    rows = ROWS if library in ("mapping", "pandas") else [*ROWS[:2], ROWS[1], ROWS[3]]
+    table: Any = _columns_of(rows)
+    if library == "pyarrow":
+        table = pytest.importorskip("pyarrow").table(table)
+    elif library != "mapping":
+        table = pytest.importorskip(library).DataFrame(table)
+    encoder = DeclaredEncoder(HOLES)
+    expected = np.array(
+        [
+            [0.0, 0, -0.6, 1, 0, 0, 0],
+            [0.0, 1, 0.4, 0, 0, 0, 1],
+            [0.0, 1, 0.4, 0, 0, 0, 1],
+            [1.0, 0, 1.0, 0, 0, 1, 0],
+        ]
+    )
+    np.testing.assert_allclose(encoder.transform(table) * math.sqrt(3), expected)
+    sparse = DeclaredEncoder(HOLES, sparse=True).transform(table)
+    np.testing.assert_allclose(sparse.toarray() * math.sqrt(3), expected)
+    assert list(encoder.get_feature_names_out()) == [
+        "age", "age (missing)", "height", "plan=a", "plan=b", "plan=(other)", "plan=(missing)",
+    ]  # fmt: skip
+
+
+def test_missing__single_contexts_are_those_of_many_and_no_longer_than_one() -> None:
+    phi = FeatureMap(HOLES, ["x", "y"])
+    contexts = [dict(zip(HOLES, row, strict=True)) for row in ROWS]
+    np.testing.assert_array_equal(phi.many(contexts), [phi(each) for each in contexts])
+    assert np.linalg.norm(phi.many(contexts), axis=2).max() <= 1 + 1e-12
+    pandas = pytest.importorskip("pandas")
+    np.testing.assert_array_equal(
+        phi({"age": pandas.NA, "height": pandas.NA, "plan": pandas.NA}), phi(contexts[1])
+    )
+
+
+@pytest.mark.parametrize("missing", [10, math.nan, "mean"])
+def test_missing__stands_for_a_public_value_within_the_bounds(missing: Any) -> None:
+    with pytest.raises(ValueError, match=r"missing must be|could not convert"):
+        Number(20, 60, missing=missing)
+    assert repr(Number(20, 60, missing=30)) == "Number(20.0, 60.0, missing=30.0)"
+    assert None not in Number(20, 60)
+    assert None in Number(20, 60, missing=30)
+    assert None in Category("a", missing=True)

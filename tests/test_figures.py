@@ -74,3 +74,23 @@ def test_figures__numbers_listed_above_a_paragraph_are_in_it_and_in_the_results(
     assert one_page(mark + "An error of 1.5.\n")[0] == 0
     assert "listed and not in the paragraph" in one_page(mark + "An error of 1.6.\n")[1]
     assert "no row" in one_page(mark.replace("1.5", "1.6") + "An error of 1.6.\n")[1]
+
+
+def test_figures__a_table_whose_rooms_have_changed_since_is_stale(check, tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    room = tmp_path / "src" / "discreet" / "privacy"
+    results = tmp_path / "docs" / "figures"
+    for folder in (room, results):
+        folder.mkdir(parents=True)
+    (room / "noise.py").write_text("scale = 1\n")
+    made = check.code(["discreet.privacy.noise", "discreet.service.app", "numpy"], "one")
+    assert set(made) == {"privacy", "benchmarks/one"}
+    (results / "one.json").write_text(json.dumps({"Errors": {"rows": [], "code": made}}))
+    (room / "noise.py").write_text("# a comment\n\nscale = 1\n")
+    check.digest.cache_clear()
+    assert not list(check.stale())
+    (room / "noise.py").write_text("scale = 2\n")
+    check.digest.cache_clear()
+    assert list(check.stale()) == [("one.json", "privacy (1)")]
+    (results / "old.json").write_text(json.dumps({"Errors": {"rows": []}}))
+    assert ("old.json", "1 of 1 tables name no code") in list(check.stale())

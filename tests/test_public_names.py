@@ -16,7 +16,8 @@ PUBLIC = {
     "bandits.baselines": "LinUCB ContinualLinUCB LocalLinUCB LocalSGDBandit",
     "regression": (
         "PrivateLinearRegression PrivateLogisticRegression PrivateGLM PrivateSearchCV AdaSSP OLS "
-        "information_matrix PrivacyLeakWarning NoisyFitWarning Problem Estimate"
+        "information_matrix PrivacyLeakWarning NoisyFitWarning Problem Estimate PrivateScore "
+        "score_private PrivatePipeline"
     ),
     "online": (
         "FTRL FTPL AdversarialBandit BarrierBandit ProjectionFreeBandit PrivateReduction Doubling"

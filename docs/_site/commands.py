@@ -42,13 +42,14 @@ def parameters(command: Any) -> Iterator[str]:
 
 
 def described(name: str, command: Any) -> Iterator[str]:
-    """A command, or each of a group of them."""
-    for inner, each in getattr(command, "commands", {}).items():
-        yield from described(f"{name} {inner}", each)
-    if not hasattr(command, "commands"):
+    """A command, then each of the group that it is."""
+    inner = getattr(command, "commands", {})
+    if not inner or command.invoke_without_command:
         yield from (f"discreet {name}", "-" * len(f"discreet {name}"), "")
         yield from told(command.help)
         yield from parameters(command)
+    for each in inner:
+        yield from described(f"{name} {each}", inner[each])
 
 
 def page() -> str:

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from discreet.features import Category, Columns, Number, absent
 from discreet.frames import Unread, is_unread, names_of
+from discreet.state.values import decode, encode, register
 
 
 class DeclaredEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -97,3 +98,10 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not self.columns:
             raise ValueError("columns must declare at least one Number or Category")
         return Columns(self.columns, constant=False)
+
+
+register(
+    DeclaredEncoder,
+    lambda each: [[[name, encode(column)] for name, column in each.columns.items()], each.sparse],
+    lambda plain: DeclaredEncoder({n: decode(column) for n, column in plain[0]}, sparse=plain[1]),
+)

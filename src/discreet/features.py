@@ -19,48 +19,73 @@ import scipy
 
 from discreet.arrays import Array, one_of
 from discreet.frames import ANY, columns_of, is_table, items_in, kind_of, kind_of_value, numbers_in
+from discreet.state.values import decode, encode, register
 
 
 class Number:
     """A column of numbers with public bounds: [low, high] becomes [-1, 1], the rest is clipped.
 
     low, high   public bounds of the column
+    missing     what a missing value (None, NaN) is: None: an error; a number within the bounds that
+                stands for it; "indicator": 0 here and 1 in a second column
 
     >>> Number(18, 100)
     Number(18.0, 100.0)
+    >>> Number(0, 1, missing="indicator")
+    Number(0.0, 1.0, missing='indicator')
     """
 
-    def __init__(self, low: float, high: float) -> None:
+    def __init__(self, low: float, high: float, *, missing: float | str | None = None) -> None:
         self.low, self.high = float(low), float(high)
         self._width = self.high - self.low
         if not 0 < self._width < math.inf:
             raise ValueError(f"Number needs finite bounds low < high, got {low!r} and {high!r}")
+        self.missing = missing if missing is None or missing == "indicator" else float(missing)
+        if isinstance(self.missing, float) and not self.low <= self.missing <= self.high:
+            raise ValueError(
+                f'missing must be "indicator" or a public number between {low!r} and {high!r}, got '
+                f"{missing!r}"
+            )
 
     def __repr__(self) -> str:
-        return f"Number({self.low!r}, {self.high!r})"
+        missing = "" if self.missing is None else f", missing={self.missing!r}"
+        return f"Number({self.low!r}, {self.high!r}{missing})"
 
     def __contains__(self, value: Any) -> bool:
+        if _is_missing(value):
+            return self.missing is not None
         return isinstance(value, int | float | np.number) and bool(self.low <= value <= self.high)
 
     def _names(self, column: str) -> list[str]:
-        return [column]
+        return [column] + [f"{column} (missing)"] * (self.missing == "indicator")
 
     def _put(self, value: Any, row: list[float], at: int) -> None:
-        x = float(value)
+        x = math.nan if self.missing is not None and _is_missing(value) else float(value)
         if x != x:
-            raise ValueError
+            if self.missing is None:
+                raise ValueError
+            if not isinstance(self.missing, float):
+                row[at + 1] = 1.0
+                return
+            x = self.missing
         x = self.low if x < self.low else self.high if x > self.high else x
         # x - low <= high - low also after rounding, so the result never leaves [-1, 1].
         row[at] = 2.0 * ((x - self.low) / self._width) - 1.0
 
     def _put_many(self, values: Any, rows: Array, at: int) -> None:
         x = numbers_in(values)
-        if x.ndim != 1 or np.isnan(x).any():
+        absent = np.isnan(x)
+        if x.ndim != 1 or (self.missing is None and absent.any()):
             raise ValueError
+        if isinstance(self.missing, float):
+            x = np.where(absent, self.missing, x)
         rows[:, at] = 2.0 * ((np.clip(x, self.low, self.high) - self.low) / self._width) - 1.0
+        if self.missing == "indicator":
+            rows[absent, at] = 0.0
+            rows[:, at + 1] = absent
 
     def _sparse(self, values: Any) -> Any:
-        rows = np.empty((len(values), 1))
+        rows = np.zeros((len(values), len(self._names(""))))
         self._put_many(values, rows, 0)
         return scipy.sparse.csr_array(rows)
 
@@ -73,12 +98,13 @@ class Category:
 
     categories   the declared values
     other        give values that were not declared a column of their own
+    missing      give missing values (None, NaN) a column of their own; else they are an error
 
     >>> Category("basic", "gold", other=True)
     Category('basic', 'gold', other=True)
     """
 
-    def __init__(self, *categories: Hashable, other: bool = False) -> None:
+    def __init__(self, *categories: Hashable, other: bool = False, missing: bool = False) -> None:
         if any(not isinstance(value, Hashable) or _is_missing(value) for value in categories):
             raise ValueError('Category needs plain values, none missing: Category("a", "b")')
         self._codes = {value: code for code, value in enumerate(categories)}
@@ -86,25 +112,31 @@ class Category:
             raise ValueError("Category needs at least one category, each of them once")
         self.categories = categories
         self.other = bool(other)
+        self.missing = bool(missing)
         self._unknown = len(categories) if other else -1
         self._kinds = {kind_of_value(value) for value in categories}
 
     def __repr__(self) -> str:
-        rest = ", other=True" if self.other else ""
+        rest = ", other=True" * self.other + ", missing=True" * self.missing
         return f"Category({', '.join(map(repr, self.categories))}{rest})"
 
     def __contains__(self, value: Any) -> bool:
+        if _is_missing(value):
+            return self.missing
         return self.other or value in self._codes
 
     def _names(self, column: str) -> list[str]:
-        return [f"{column}={value}" for value in self.categories + ("(other)",) * self.other]
+        more = ("(other)",) * self.other + ("(missing)",) * self.missing
+        return [f"{column}={value}" for value in self.categories + more]
 
     def _code(self, value: Any) -> int:
         code = self._codes.get(value, self._unknown)
         if code == self._unknown and hasattr(value, "as_py"):  # Arrow's
             return self._code(value.as_py())
         if code == self._unknown and _is_missing(value):
-            raise ValueError
+            if not self.missing:
+                raise ValueError
+            return len(self.categories) + self.other
         return code
 
     def _put(self, value: Any, row: list[float], at: int) -> None:
@@ -118,7 +150,7 @@ class Category:
 
     def _sparse(self, values: Any) -> Any:
         known, codes = self._known(values)
-        shape = (len(values), len(self.categories) + self.other)
+        shape = (len(values), len(self._names("")))
         return scipy.sparse.csr_array((np.ones(len(known)), (known, codes)), shape=shape)
 
     def _known(self, values: Any) -> tuple[Any, Any]:
@@ -129,6 +161,18 @@ class Category:
         codes = np.array([self._code(value) for value in items_in(values)], dtype=np.intp)
         known = np.flatnonzero(codes >= 0)
         return known, codes[known]
+
+
+register(
+    Number,
+    lambda each: [each.low, each.high, each.missing],
+    lambda plain: Number(plain[0], plain[1], missing=plain[2]),
+)
+register(
+    Category,
+    lambda each: [encode(each.categories), each.other, each.missing],
+    lambda plain: Category(*decode(plain[0]), other=plain[1], missing=plain[2]),
+)
 
 
 class FeatureMap:
@@ -341,15 +385,16 @@ def _is_missing(value: Any) -> bool:
 
 
 def absent(column: str) -> ValueError:
-    """What to say of a context that lacks a declared column."""
-    return ValueError(f"the context has no column {column!r}: every declared column is needed")
+    """What to say of a table or a context that lacks a declared column."""
+    return ValueError(f"there is no column {column!r}: every declared column is needed")
 
 
 def _unfit(column: str, feature: Number | Category) -> ValueError:
-    kind = type(feature).__name__.lower()
+    kind = type(feature).__name__
+    missing = "True to give it a column of its own" if kind == "Category" else '"indicator"'
     return ValueError(
-        f"column {column!r} must hold one {kind} per context, none missing (NaN or None): impute "
-        "or drop such rows, or declare the column as what it is"
+        f"column {column!r} must hold one {kind.lower()} per row, none missing (None, NaN); "
+        f"declare it as what it is, and with {kind}(..., missing={missing}) if values are missing"
     )
 
 

@@ -50,7 +50,7 @@ def label_beside(X: Any, y: Any) -> tuple[Any, Any]:
     frame = None if hasattr(X, "__dask_graph__") else frame_of(X)
     if frame is None or y not in frame.columns:
         raise ValueError(f"y must be labels, or name a column of a data frame X; X has no {y!r}")
-    return frame.drop(y).to_native(), frame[y].to_native()
+    return frame.drop(y).to_native(), frame.get_column(y).to_native()
 
 
 def frame_of(table: Any) -> Any:
@@ -94,7 +94,7 @@ def columns_of(table: Any, names: Iterable[str]) -> list[Any]:
     if frame is None:
         return [table[name] for name in names]
     found = set(frame.columns)
-    return [frame[name] if name in found else _absent(name) for name in names]
+    return [frame.get_column(name) if name in found else _absent(name) for name in names]
 
 
 def numbers_in(column: Any) -> Array:
@@ -166,7 +166,7 @@ def matrix_of(table: Any, names: Iterable[str] | None = None) -> Array | None:  
     frame = frame_of(table)
     if frame is None or not frame.columns:
         return None
-    columns = [frame[name] for name in names or frame.columns]
+    columns = [frame.get_column(name) for name in names or frame.columns]  # names may be numbers
     try:
         if all(kind_of(each) in (NUMBERS, ANY) for each in columns):
             return np.column_stack([numbers_in(each) for each in columns])

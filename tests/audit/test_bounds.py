@@ -278,3 +278,13 @@ def test_counts__what_was_seen_is_as_telling_as_itself(curve, trials):
         hits = int(alarms + rng.integers(1, trials // 2))
         seen = float(curve.parameter((hits + 0.5) / (trials + 1), (alarms + 0.5) / (trials + 1)))
         assert _hits_needed(np.array([float(alarms)]), trials, curve, seen)[0] <= hits
+
+
+def test_audit_scores__what_chooses_is_not_counted_and_what_is_counted_does_not_choose():
+    # One view tells the samples apart on the choosing quarter only, the other on the rest only.
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((2, 4000, 2))
+    early = np.arange(4000) < 1000
+    apart = 6.0 * np.stack([early, ~early], axis=1)
+    assert audit_scores(noise[0], noise[1] + apart).lower_bound == 0
+    assert audit_scores(noise[0], noise[1] + 6.0).lower_bound > 2

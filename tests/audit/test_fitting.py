@@ -23,6 +23,7 @@ def names(learner):
             LinearBandit(2),
             {
                 "linear bandit",
+                "linear bandit, old log",
                 "linear bandit, reward in another window",
                 "linear bandit identity, own context",
             },

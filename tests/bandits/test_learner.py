@@ -585,3 +585,10 @@ def test_guarantee__names_states_that_are_resumed_twice_or_stolen():
         text = " ".join(make(**more).guarantee.unprotected)
         assert "resumed twice" in text
         assert "stolen state" in text
+
+
+@pytest.mark.parametrize("bound", [0.25, 4.0])
+def test_rows__are_shortened_to_the_bound_whatever_it_is(bound):
+    row = np.full((2, D), 1.5 * bound / math.sqrt(D))
+    decision = make(norm_bound=bound).decide(row)
+    assert np.linalg.norm(decision.row) == pytest.approx(1.0)

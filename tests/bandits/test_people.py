@@ -392,3 +392,10 @@ def test_steps__a_service_admits_folds_and_turns():
         apart.window.fold(rows[fits], np.full(sum(fits), 0.5))
         done = end
     assert np.array_equal(sums(whole), sums(apart))
+
+
+def test_discard__readmits_nobody_whose_first_visit_has_counted():
+    bandit = make("first", None)
+    for again in (True, False):
+        assert bandit.learn(bandit.decide(contexts(1)[0]), 0.5, person="a") == again
+        bandit.discard()

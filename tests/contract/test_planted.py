@@ -230,7 +230,7 @@ def test_search__votes_count_contributions_and_the_split_is_never_refused(
     X = rng.uniform(-0.5, 0.5, (80, 2))
     model = PrivateLinearRegression(
         epsilon, delta, norm_bound=1.0, label_bound=1.0, fit_intercept=False,
-        contributions=k, random_state=0,
+        contributions=k, method="single-pass", random_state=0,
     )  # fmt: skip
     search = PrivateSearchCV(model, {"label_bound": [0.5, 1.0]}, selection=selection, blocks=2)
     ledger = Ledger(Budget(epsilon, delta, k))

@@ -96,7 +96,7 @@ def test_tables__a_parquet_file_is_the_frame_it_was_written_from(tmp_path):
         ({"context": {"age": {"least": 0}}}, "must be declared"),
         ({"context": {"age": 3}}, "must be declared"),
         ({"context": {}}, "at least one column"),
-        ({"context": {"city": Number(0, 1)}}, "one number per context"),
+        ({"context": {"city": Number(0, 1)}}, "one number per row"),
         ({"actions": None, "label": None, "rewards": {"a": "tea", "b": "city"}}, "numbers"),
         (
             {"actions": None, "label": None, "rewards": {"a": "tea"}, "reward_range": (1, 0)},

@@ -112,8 +112,9 @@ def looks(reader, chances, sizes, std, rng, running, ends=(0.0, 1.0)):
             reader.take(n, total, [std] * arms, calm)
         for each, mean in zip(reader.intervals(), means, strict=True):
             held &= each.low <= mean <= each.high
-        for (i, j), each in reader.differences().items():
-            held &= each.low <= means[i] - means[j] <= each.high
+        if reader.speaks:  # as the ends of intervals say, without finding them
+            for (i, j), each in reader._differences().items():
+                held &= each.against(reader.bets, means[i] - means[j]) < reader.limit
     return held
 
 
@@ -123,13 +124,13 @@ def looks(reader, chances, sizes, std, rng, running, ends=(0.0, 1.0)):
     [((0.5, 0.5), (0.0, 1.0)), ((0.02, 0.05), (0.0, 1.0)), ((0.5, 0.3), (0.4, 0.7))],
 )
 def test_reader__everything_holds_at_all_looks_together(running, chances, ends):
-    # .05 may fail; of 150 runs more than 17 fail with probability below .001 if it does.
+    # .05 may fail; of 100 runs more than 13 fail with probability below .001 if it does.
     failed = 0
-    for seed in range(150):
+    for seed in range(100):
         reader = Reader(8 if running else 0, 0.05, 2)
         rng = np.random.default_rng(seed)
         failed += not looks(reader, chances, (8, 150), 4.0, rng, running, ends)
-    assert failed <= 17
+    assert failed <= 13
 
 
 @pytest.mark.parametrize("running", [True, False])

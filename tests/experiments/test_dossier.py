@@ -2,8 +2,10 @@
 
 import json
 import re
+import runpy
 import threading
 from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ from discreet.experiments.dossier import Dossier, html
 from discreet.experiments.pages import write_new
 from discreet.privacy import Budget, Ledger, PrefixSum, SeededNoise
 from discreet.regression import PrivateLinearRegression
+
+CHECK = Path(__file__).parents[2] / "benchmarks" / "check_dossier.py"
 
 
 def page_of(text):
@@ -291,3 +295,30 @@ def test_dossier__of_a_linear_fit_groups_its_steps(tmp_path):
     assert len(model.guarantee_.releases) > 15
     assert len(page.releases) == 4
     assert sum(int(line[1]) for line in page.releases) == len(model.guarantee_.releases)
+
+
+def test_dossier__as_json_has_all_for_the_registry_and_an_independent_check(state, tmp_path):
+    bandit, path = state
+    out = tmp_path / "dossier.json"
+    assert main(["dossier", str(path), "-o", str(out)]) == 0
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["promise"] == bandit.guarantee.to_dict()
+    assert found["registry"]["tier_2"]["epsilon"] == 2.0
+    assert found["registry"]["tier_1"]["data_curator"] is None
+    assert "noise" not in found["definition"]
+    assert "seed" not in found["definition"]
+    assert len(found["sp_800_226"]) == 9
+    check = runpy.run_path(str(CHECK))["main"]
+    assert check(out) == 0
+    # Power: half the noise of each release costs more than is promised.
+    for each in found["promise"]["releases"]:
+        each["scale"] /= 2
+    out.write_text(json.dumps(found))
+    assert check(out) == 1
+
+
+def test_check__is_short_and_needs_nothing_of_discreet():
+    text = CHECK.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 60
+    assert "import discreet" not in text
+    assert "from discreet" not in text

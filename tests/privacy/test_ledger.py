@@ -279,3 +279,13 @@ def test_guarantee__names_the_sampler_of_each_mechanism_where_they_differ():
     assert "simulation only" in mixed.sampler
     assert "exact lattice" in mixed.sampler
     assert Guarantee(1.0, 1e-6, releases=(exact,)).sampler == "exact lattice, OS entropy"
+
+
+def test_ledger__of_two_equal_parts_that_are_open_the_one_that_ends_frees_its_own_alone():
+    whole, each = Ledger(Budget(1.0, 1e-6)), Budget(0.4, 1e-6)
+    with whole.part(each, what="a fit"):
+        one = whole.spent()
+        with whole.part(each, what="a fit"):
+            assert whole.spent() == pytest.approx(2 * one)
+        assert whole.spent() == pytest.approx(one)
+    assert whole.spent() == 0

@@ -240,3 +240,21 @@ def test_dispersion__huge_means_are_normal_without_a_jump(spread):
     k = np.floor(nu + np.sqrt(nu))
     below = spread.below(nu, k)[0]
     assert below[0] == pytest.approx(below[1], abs=1e-3)
+
+
+def test_histogram__the_bound_is_reached_by_rows_of_one_bin():
+    model = link("poisson").within(60.0, 100.0)
+    found = []
+    for count in (0.5, 1.5):  # at a mean of .007 both are cut: q = -16 and 16
+        seen = histogram(model, np.array([-5.0]), np.ones((1, 1)), np.array([count / 100]))
+        found.append(np.append(seen[0], WEIGHT * seen[1]))
+    assert np.linalg.norm(found[0] - found[1]) == pytest.approx(MOVES)
+
+
+def test_counts__how_much_is_released_does_not_depend_on_the_counts():
+    def released(y):
+        options = {"norm_bound": 1.0, "label_bound": 5.0, "random_state": 0}
+        model = PrivateGLM(1.0, link="poisson", fit_intercept=True, **options)
+        return model.fit(rows(0), y).guarantee_.releases
+
+    assert released(np.zeros(24)) == released(np.arange(24) % 6.0)

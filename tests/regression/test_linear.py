@@ -316,3 +316,36 @@ def test_scikit_learn__steps_are_looked_into_and_declared_ones_are_no_alarm(impu
     assert len(alarms) == reads
     assert all(each.endswith("SimpleImputer") for each in alarms)
     assert ("SimpleImputer" in model.guarantee_.statement()) == reads
+
+
+@pytest.mark.parametrize("make", [PrivateLinearRegression, PrivateGLM])
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_label_range__is_a_bound_around_its_middle(make, epsilon, tmp_path):
+    X, y = data(2000)
+    options = {"fit_intercept": True, "random_state": 0}
+    if make is PrivateGLM:
+        options["link"] = "identity"
+    plain = make(epsilon, label_bound=80.0, **options).fit(X, 60 * y)
+    ranged = make(epsilon, label_range=(60, 220), **options).fit(X, 140 + 60 * y)
+    np.testing.assert_allclose(ranged.coef_, plain.coef_, atol=1e-6)
+    np.testing.assert_allclose(ranged.predict(X), 140 + plain.predict(X), rtol=1e-6)
+    np.testing.assert_allclose(ranged.confidence_width(X), plain.confidence_width(X), rtol=1e-6)
+    ranged.save(tmp_path / "model")
+    loaded = make.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X), ranged.predict(X))
+    if make is PrivateLinearRegression:
+        low, high = loaded.predict_interval(X).T
+        assert ((low >= 60) & (high <= 220)).all()
+        assert (high - low).mean() < 120
+    above = make(epsilon, label_range=(60, 220), **options).fit(X, np.full(2000, 999.0))
+    assert above.predict(X).max() < 260  # clipped to 220
+    assert above.score(X, np.full(2000, 999.0)) <= 1
+
+
+@pytest.mark.parametrize("wrong", [(220, 60), (60,), "ab", (0, math.inf)])
+def test_label_range__must_be_two_numbers_in_order(wrong):
+    X, y = data(100)
+    with pytest.raises(ValueError, match="label_range"):
+        PrivateLinearRegression(label_range=wrong).fit(X, y)
+    with pytest.raises(ValueError, match="identity link"):
+        PrivateGLM(label_range=(0, 2)).fit(X, y)

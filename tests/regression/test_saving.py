@@ -3,8 +3,17 @@
 import numpy as np
 import pytest
 
+from discreet.features import Category, DeclaredEncoder, Number
 from discreet.privacy import SeededNoise
-from discreet.regression import AdaSSP, PrivateGLM, PrivateLinearRegression, PrivateSearchCV
+from discreet.regression import (
+    AdaSSP,
+    PrivacyLeakWarning,
+    PrivateGLM,
+    PrivateLinearRegression,
+    PrivatePipeline,
+    PrivateSearchCV,
+)
+from discreet.saved import read_saved
 from discreet.state import load_state
 
 BOUNDS = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": True}
@@ -77,3 +86,44 @@ def test_load__another_class_and_damaged_files_are_refused(rows, tmp_path):
     path.write_bytes(path.read_bytes()[:60])
     with pytest.raises(ValueError, match="damaged"):
         PrivateLinearRegression.load(path)
+
+
+def test_pipeline__intervals_summary_promise_and_file_are_those_of_its_estimator(tmp_path):
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng(0)
+    columns = {
+        "age": Number(20, 60, missing="indicator"),
+        "sex": Category("F", "M", other=True, missing=True),
+    }
+    table = {"age": [None, *rng.uniform(20, 60, 999)], "sex": rng.choice(["F", "M"], 1000)}
+    y = rng.uniform(0, 1, 1000)
+    estimator = PrivateLinearRegression(2.0, label_range=(0, 1), fit_intercept=True, random_state=0)
+    encoder = DeclaredEncoder(columns)
+    model = PrivatePipeline([("encode", encoder), ("fit", estimator)]).fit(table, y)
+    model.save(tmp_path / "model")
+    again = PrivatePipeline.load(tmp_path / "model")
+    X = encoder.transform(table)
+    for name in ("predict", "predict_interval", "confidence_width"):
+        found = getattr(again, name)(table)
+        np.testing.assert_array_equal(found, getattr(estimator, name)(X))
+    assert again.guarantee_ == estimator.guarantee_ == read_saved(tmp_path / "model").guarantee
+    assert repr(again.summary()) == repr(estimator.summary(encoder))
+    assert again.contrast({"sex": ("M", "F")}) == estimator.contrast({"sex": ("M", "F")}, encoder)
+    scaled = PrivatePipeline([("scale", StandardScaler()), ("fit", estimator)])
+    with pytest.warns(PrivacyLeakWarning):
+        scaled.fit(X, y)
+    with pytest.raises(ValueError, match="no file can hold a StandardScaler"):
+        scaled.save(tmp_path / "other")
+    search = PrivateSearchCV(
+        PrivatePipeline([("encode", encoder), ("fit", estimator)]),
+        {"fit__norm_bound": [0.5, 1.0]},
+        blocks=2,
+    ).fit(table_frame(table), y)
+    search.save(tmp_path / "search")
+    found = PrivateSearchCV.load(tmp_path / "search")
+    np.testing.assert_array_equal(found.predict(table), search.predict(table))
+
+
+def table_frame(table):
+    return pytest.importorskip("pandas").DataFrame(table)

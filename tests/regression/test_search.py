@@ -22,6 +22,7 @@ from discreet.regression import (
 from discreet.regression.search import default_score, grid
 
 BOUNDS = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False, "random_state": 0}
+QUICK = BOUNDS | {"method": "single-pass"}  # where the search around the fits is tested
 
 
 def data(n=1200, seed=0):
@@ -44,7 +45,7 @@ def test_votes__a_replaced_row_moves_them_by_sqrt_2_at_most(seed, rows):
     other[rng.choice(40, rows, replace=False)] *= -1
     counts = []
     for labels in (y, other):
-        model = PrivateLinearRegression(math.inf, **BOUNDS)
+        model = PrivateLinearRegression(math.inf, **QUICK)
         search = PrivateSearchCV(model, {"norm_bound": [1.0, 2.0]}, blocks=8, scoring=by_sign)
         counts.append(search.fit(X, labels).votes_)
     assert np.linalg.norm(counts[0] - counts[1]) <= rows * math.sqrt(2) + 1e-9
@@ -84,7 +85,7 @@ def test_guarantee__is_one_budget_as_an_independent_accountant_says():
 
 def test_observer__sees_the_votes_and_the_last_fit_alone():
     X, y = data()
-    model = PrivateLinearRegression(**BOUNDS)
+    model = PrivateLinearRegression(**QUICK)
     with observed() as seen:
         search = PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4).fit(X, y)
     np.testing.assert_array_equal(seen[0].value, search.votes_)
@@ -135,7 +136,7 @@ def test_search__classifiers_pipelines_frames_and_sparse_rows():
     assert list(search.classes_) == ["no", "yes"]
     X, z = data(600)
     fits = [
-        PrivateSearchCV(PrivateLinearRegression(**BOUNDS), {"norm_bound": [0.5, 1.0]}, blocks=3)
+        PrivateSearchCV(PrivateLinearRegression(**QUICK), {"norm_bound": [0.5, 1.0]}, blocks=3)
         .fit(rows, z)
         .coef_
         for rows in (X, csr_array(X), pandas.DataFrame(X, columns=["a", "b"]))
@@ -161,14 +162,14 @@ def test_block__a_candidate_that_fails_has_the_lowest_score_and_no_error_shows()
 def test_noise__of_votes_is_not_that_of_the_fit():
     X, y = data(400)
     with observed() as seen:
-        PrivateSearchCV(
-            PrivateLinearRegression(**BOUNDS), {"norm_bound": [1.0, 2.0]}, blocks=2
-        ).fit(X, y)
+        PrivateSearchCV(PrivateLinearRegression(**QUICK), {"norm_bound": [1.0, 2.0]}, blocks=2).fit(
+            X, y
+        )
     votes, first = seen[0], seen[1]
     z = (votes.value - np.round(votes.value)) / votes.release.scale
     assert not np.isclose(z[0], first.value / first.release.scale).any()
     one, same = (
-        PrivateSearchCV(PrivateLinearRegression(**BOUNDS), {"norm_bound": [1.0, 2.0]}, blocks=2)
+        PrivateSearchCV(PrivateLinearRegression(**QUICK), {"norm_bound": [1.0, 2.0]}, blocks=2)
         .fit(X, y)
         .votes_
         for _ in range(2)
@@ -239,7 +240,7 @@ def test_scikit_learn__parameters_are_nested():
 def test_save__keeps_the_choice_and_the_promise_of_the_whole_search(tmp_path):
     X, y = data(400)
     search = PrivateSearchCV(
-        PrivateLinearRegression(**BOUNDS), {"norm_bound": [0.5, 1.0]}, blocks=3
+        PrivateLinearRegression(**QUICK), {"norm_bound": [0.5, 1.0]}, blocks=3
     ).fit(X, y)
     search.save(tmp_path / "search")
     loaded = PrivateSearchCV.load(tmp_path / "search", estimator=None, scoring=None)
@@ -252,3 +253,11 @@ def test_save__keeps_the_choice_and_the_promise_of_the_whole_search(tmp_path):
     fitted = PrivateSearchCV(pipeline, tried, blocks=3).fit(X, y)
     with pytest.raises(ValueError, match="no file can hold a pipeline"):
         fitted.save(tmp_path / "pipeline")
+
+
+def test_votes__of_people_with_several_rows_have_the_noise_of_all_of_them():
+    X, y = data()
+    model = PrivateLinearRegression(**{**BOUNDS, "contributions": 3}, epsilon=1.0)
+    with observed() as seen:
+        PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4).fit(X, y)
+    assert seen[0].release.sensitivity == pytest.approx(3 * math.sqrt(2))

@@ -183,6 +183,9 @@ def test_openapi__real_replies_of_every_call_are_as_it_says(served):
             found = called("GET", bandit + what, to=f"/v1/bandits/{name}{what}")
             if what == "/releases":
                 assert bool(found["releases"]) == (name in ("open", "rows"))
+    log = {"public": True, "rows": [{"action": "a", "context": {"age": 0.5}, "reward": 1.0}]}
+    called("PUT", "/v1/bandits/{name}", declared | {"privacy": private}, to="/v1/bandits/new")
+    called("POST", "/v1/bandits/{name}/history", log, to="/v1/bandits/new/history")
     flags = "/ofrep/v1/evaluate/flags"
     called("POST", f"{flags}/{{name}}", {"context": {"age": 0.5}}, to=f"{flags}/joint")
     called("POST", flags, {"context": {"age": 0.5}})

@@ -1,5 +1,6 @@
 """Decisions that are held out: by their number alone, the same for whoever decides and learns."""
 
+import numpy as np
 import pytest
 
 from discreet.service.client import ServiceError
@@ -79,3 +80,28 @@ def test_holdout__what_cannot_be_measured_is_refused(tmp_path):
         assert client.decide("blind", {"x": 0.5}, actions=["third", "first"]).action != "second"
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("made", [{"features": {"hashed": 8}}, {"dim": 2}], ids=["hashed", "rows"])
+def test_baseline__is_a_place_where_actions_come_with_the_request(tmp_path, made):
+    """Held-out rounds, and they alone at epsilon = inf and greedy, get the place; too few actions
+    are refused, whoever's round it is."""
+    server = Running(tmp_path)
+    client = server.client()
+    definition = made | {"baseline": 1, "holdout": 0.5, "privacy": {"epsilon": None}}
+    client.create("b", definition)
+    many = {"actions": ["x", "y", "z"]} if "features" in made else {"features": [[1.0, 0.0]] * 3}
+    few = {name: each[:1] for name, each in many.items()}
+    found = client.call("POST", "/v1/bandits/b/decide", {"requests": [many] * 60})["decisions"]
+    sealed = server.server.sealer.open(server.server.about("b"), [d["decision"] for d in found])
+    held = server.server.tenants["b"].learner.held_out(np.array([each.round for each in sealed]))
+    chosen = [each["action"] in ("y", 1) for each in found]
+    assert all(place for place, is_held in zip(chosen, held, strict=True) if is_held)
+    assert held.any()
+    assert not all(chosen)
+    for _ in range(8):
+        with pytest.raises(ServiceError, match="at least 2 actions"):
+            client.call("POST", "/v1/bandits/b/decide", few)
+    with pytest.raises(ServiceError, match="place"):
+        client.create("c", {"actions": ["a"], "baseline": 0, "privacy": {"epsilon": None}})
+    server.stop()

@@ -17,7 +17,7 @@ from discreet.service import administration, clock, logs, sweeping
 from discreet.service.client import Client, ServiceError
 from discreet.service.restoring import backup
 from discreet.service.server import Server
-from discreet.service.settings import RelaySettings, Settings
+from discreet.service.settings import RelaySettings, Settings, text_of
 from tests.service.conftest import ADMIN, Running, free_port
 
 ROWS = [[0.5, 0.0], [0.0, 0.5]]
@@ -59,13 +59,17 @@ def test_settings__other_programs_have_their_own(monkeypatch):
         RelaySettings.from_environment()
 
 
-def test_settings__every_secret_may_stand_in_a_file(tmp_path):
+def test_settings__every_secret_may_stand_in_a_file(tmp_path, monkeypatch):
     names = ("ADMIN_KEY", "WITNESS_KEY", "STORE")
     given = {}
     for name in names:
         path = tmp_path / name
         path.write_text(f"sqlite:///{name}-that-is-long-enough-to-be-one\n")
         given[f"DISCREET_{name}_FILE"] = str(path)
+    monkeypatch.setenv("DISCREET_RELAY_KEY_FILE", given["DISCREET_STORE_FILE"])
+    monkeypatch.setenv("DISCREET_RELAY_BANDITS", "b")
+    relay = RelaySettings.from_environment(server="https://d.example")
+    assert relay.key == text_of("DISCREET_STORE", given)
     found = Settings.from_environment(given)
     for name in names:
         expected = f"sqlite:///{name}-that-is-long-enough-to-be-one"

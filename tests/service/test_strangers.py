@@ -78,7 +78,13 @@ def test_a_key_is_asked_for_before_the_body(patient):
             assert b" 401 " in connection.recv(4096).split(b"\r\n")[0]
 
 
-def test_an_address_has_a_rate_and_others_have_theirs(tmp_path):
+@pytest.fixture
+def impatient(monkeypatch):
+    """Who is refused is told so nearly at once."""
+    monkeypatch.setattr(limits, "REFUSED_SECONDS", 0.02)
+
+
+def test_an_address_has_a_rate_and_others_have_theirs(tmp_path, impatient):
     server = Running(tmp_path, public_rate=5.0)
     server.client().create("b", RAW)
     body = b'{"decision": "%s", "reward": 1}' % FORGED.encode()
@@ -86,8 +92,10 @@ def test_an_address_has_a_rate_and_others_have_theirs(tmp_path):
         found = [sent(server, "/v1/bandits/b/learn", body) for _ in range(30)]
         assert found[:5] == [200] * 5
         assert 429 in found
-        for path in ("/login", "/v1/bandits/b/policy", "/openapi.json"):
+        for path in ("/login", "/v1/bandits/b/policy", "/openapi.json", "/", "/keys"):
+            began = time.monotonic()
             assert server.request("GET", path, Authorization="")[0] == 429
+            assert time.monotonic() - began > limits.REFUSED_SECONDS  # or it is all that we do
         # Through a proxy on this machine every visitor is an address; with a key there is no limit.
         other = sent(server, "/v1/bandits/b/learn", body, X_Forwarded_For="x")
         assert other in (200, 429)
@@ -100,7 +108,48 @@ def test_an_address_has_a_rate_and_others_have_theirs(tmp_path):
         server.stop()
 
 
-def test_wrong_keys_count_against_their_address_and_right_ones_do_not(tmp_path):
+def test_each_reward_and_report_of_a_stranger_counts_as_a_call(tmp_path, impatient):
+    """...or one call of a hundred would be worth a hundred."""
+    server = Running(tmp_path, public_rate=50.0)  # a hundred at once
+    server.client().create("b", RAW)
+    server.client().create("local", LOCAL)
+    try:
+        for path, field in (("b/learn", "rewards"), ("local/reports", "reports")):
+            many = json.dumps({field: [{"decision": FORGED}] * 90}).encode()
+            found = [sent(server, f"/v1/bandits/{path}", many) for _ in range(4)]
+            assert found[0] == 200
+            assert found[2:] == [429, 429]
+            server.server.strangers._spent.clear()
+    finally:
+        server.stop()
+
+
+def test_a_rate_is_shared_by_the_servers_that_live(postgresql, tmp_path):
+    name = postgresql.new()
+    servers = [Running(tmp_path, store=postgresql.url(name)) for _ in range(2)]
+
+    def share(number: int) -> float:
+        ends = time.monotonic() + 20
+        while True:
+            keys = [each.server.keys.get("admin") for each in servers]
+            if {key.servers for key in keys} == {number}:
+                key = replace(keys[0], rate=10.0, tokens=0.0, at=0.0)
+                key.spend(1.0)  # a second later
+                return key.tokens + 1
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+
+    try:
+        assert share(2) == 5.0
+        servers.pop().stop()
+        assert share(1) == 10.0
+    finally:
+        for server in servers:
+            server.stop()
+        postgresql.drop(name)
+
+
+def test_wrong_keys_count_against_their_address_and_right_ones_do_not(tmp_path, impatient):
     server = Running(tmp_path, public_rate=5.0)
     try:
         for path in ("/v1/bandits", "/metrics"):

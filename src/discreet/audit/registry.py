@@ -308,7 +308,7 @@ def _regression() -> list[Entry]:
 
     def search(noise: SeededNoise) -> Any:
         bounds: dict[str, Any] = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
-        model = Linear(EPSILON, noise=noise, random_state=1, **bounds)
+        model = Linear(EPSILON, method="single-pass", noise=noise, random_state=1, **bounds)
         return PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4)
 
     out.append(Entry("PrivateSearchCV", PrivateSearchCV, {}, Fitted(), 60, build=search))

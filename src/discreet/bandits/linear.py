@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, finite, one_of
+from discreet.arrays import Array, finite, numbers, numbers_or_nan, one_of
+from discreet.bandits import history
 from discreet.bandits.descent import Descent
 from discreet.bandits.estimators import Estimator, EstimatorWindow, InformationWeighted
 from discreet.bandits.holdout import Holdout
@@ -333,6 +334,45 @@ class LinearBandit(Bandit):
         return self._estimator.guarantee(self._ledger, self.noise, self.people.visits or "")
 
     # -- windows ----------------------------------------------------------------------------------
+
+    def warm_start(self, rows: ArrayLike, rewards: ArrayLike, *, public: bool) -> None:
+        """Learn from an old log before the first decision: chosen rows (n, dim), and rewards (n,).
+
+        A private log is released as the bandit's own windows are, and counted in the guarantee;
+        its rounds are none of this bandit's. With `public=True`, for logs that may be published,
+        there is neither noise nor cost. Rows and rewards beyond their bounds are clipped; those
+        that are not finite count for nothing.
+
+        >>> from discreet.privacy import SeededNoise
+        >>> rng = np.random.default_rng(0)
+        >>> rows = rng.normal(size=(3000, 2)) / 3
+        >>> bandit = LinearBandit(2, epsilon=1.0, seed=0, noise=SeededNoise(0))
+        >>> bandit.warm_start(rows, rows @ [0.8, -0.4], public=False)
+        >>> bool(np.abs(bandit.theta - [0.8, -0.4]).max() < 0.15)
+        True
+        >>> bandit.guarantee.epsilon, bandit.guarantee.releases[0].scope
+        (1.0, 'log, window 1')
+        """
+        X, y = numbers("rows", rows), numbers_or_nan(rewards)
+        if X.ndim != 2 or X.shape[1] != self.dim or y.shape != X.shape[:1]:
+            raise ValueError(
+                f"expected rows (n, {self.dim}) and as many rewards, got {X.shape} and {y.shape}"
+            )
+        if not isinstance(self._recipe, InformationWeighted):
+            raise ValueError("an old log is learnt from under joint trust, and not by 'descent'")
+        if self.visitors is not None and not public:
+            raise ValueError(
+                "People(visits=...) protects all that a person does, and who is in an old log may "
+                "come again: say People(rounds=k), or use a log that is public"
+            )
+        X, y, fine = history.bounded(X, y, self.norm_bound, self.reward_range)
+        with self._live:
+            if self.rounds or self._window is not None or self._belief.windows:
+                raise ValueError("an old log comes before the first decision, and once")
+            belief, ledger = history.learned_from(
+                self._recipe, self._ledger, self.noise, X, y / self._scale, fine, public=public
+            )
+            self._commit(_belief=belief, _ledger=ledger)
 
     def _size(self) -> int:
         opened = self._belief.windows + (self._window is not None)

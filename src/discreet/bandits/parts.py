@@ -63,8 +63,9 @@ class People:
 class Model:
     """How rewards depend on features: what is assumed, publicly, before anything is learnt.
 
-    link             nu of the expected reward nu(<phi, theta>): "identity", "logistic", "probit" or
-                     "poisson"
+    link             nu of the expected reward nu(<phi, theta> + intercept): "identity", "logistic",
+                     "probit" or "poisson". Others than the identity learn more slowly, 0/1 rewards
+                     too, and pay where means come near 0 and 1 and rounds are many
     blocks           a label for each feature, where no row has features of two blocks, such as
                      weights for every action; -1 for features beside any. What must be 0 is then
                      not estimated: less noise for the same promise. A FeatureMap in place of `dim`

@@ -1,5 +1,6 @@
 """`discreet dossier`: the promise of one learner, on a page that can be signed and filed."""
 
+import json
 import os
 import sys
 from contextlib import suppress
@@ -23,7 +24,10 @@ def dossier(
         ),
     ],
     out: Annotated[
-        Path, Option("--out", "-o", metavar="PAGE", help="A page that does not exist yet (HTML).")
+        Path,
+        Option(
+            "--out", "-o", metavar="PAGE", help="A page that does not exist yet (HTML, or .json)."
+        ),
     ],
     audit: Annotated[
         bool, Option("--audit", help="Run every attack that fits this configuration.")
@@ -43,7 +47,8 @@ def dossier(
     it is; a page that exists is never overwritten. With --audit the library
     attacks learners of this configuration, and leaves with status 1 if the
     promise is refuted. Several files are one dossier, which adds up what
-    they promise together.
+    they promise together. As .json, of one file, it has an entry for the
+    public registry of deployments and the questions of NIST SP 800-226, too.
 
     \b
       discreet dossier bandit.state -o dossier.html
@@ -51,17 +56,23 @@ def dossier(
       discreet dossier welcome.json study.ledger -o dossier.html
       discreet dossier http://127.0.0.1:8360/v1/bandits/welcome -o dossier.html
     """
-    from discreet.experiments.dossier import Dossier, html, not_shared
+    from discreet.experiments.dossier import Dossier, html, not_shared, record
     from discreet.experiments.pages import assert_new, write_new
 
     assert_new(out)
+    for_machines = out.suffix == ".json"
+    if for_machines and len(sources) > 1:
+        raise ValueError("a dossier as .json is of one file: write one for each")
     pages = []
     for source in sources:
         item, about = _read(source, given or [])
         audits = _audited(item, about["promise"], runs, seed, workers) if audit else None
         beside = not_shared(about["definition"])
         pages.append(Dossier(source=_named(source), audits=audits, beside=beside, **about))
-    write_new(out, html(*pages))
+    if for_machines:
+        write_new(out, json.dumps(record(pages[0]), indent=1, ensure_ascii=False) + "\n")
+    else:
+        write_new(out, html(*pages))
     print(f"Dossier: {out}")
     found = [each for page in pages for each in page.audits or ()]
     broken = [each.attack.name for each in found if each.verdict == "BROKEN"]
@@ -91,8 +102,6 @@ def _is_url(source: str) -> bool:
 
 def _read(source: str, given: list[str]) -> tuple[Any, dict[str, Any]]:
     """The object, or None of a guarantee alone, and what a dossier says of it."""
-    import json
-
     if _is_url(source):
         return _running(source)
     path = Path(source)
@@ -120,7 +129,6 @@ def _read(source: str, given: list[str]) -> tuple[Any, dict[str, Any]]:
 
 def _defined(raw: bytes, source: str) -> tuple[Any, dict[str, Any]]:
     """What the service would run by a definition."""
-    import json
 
     from discreet.service.definitions import parsed
     from discreet.service.errors import Problem
@@ -139,7 +147,6 @@ def _defined(raw: bytes, source: str) -> tuple[Any, dict[str, Any]]:
 
 def _running(url: str) -> tuple[Any, dict[str, Any]]:
     """A bandit that a service runs: its definition, and its promise with what it has released."""
-    import json
 
     from discreet.privacy import Guarantee
     from discreet.service.client import Client

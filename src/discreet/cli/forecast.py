@@ -112,8 +112,6 @@ Visits = Annotated[
     str | None,
     _of("rounds", "V", "Of these people: the first reward counts, or all (one in each window)."),
 ]
-
-
 Out = Annotated[Path, Option(help="Folder for the figure.")]
 
 forecast = typer.Typer()
@@ -162,10 +160,9 @@ def start(
         raise ValueError("--visits goes with --people N: how many come again and again")
     budgets = _budgets(epsilon, delta)
     features = _features(dim, public_sample, norm_bound, sets=rounds is not None)
-    question: Stream | Question
     if rounds is not None:
         given = {name: each for name, each in of_bandits.items() if each is not None}
-        question = Stream(features, rounds, noise=noise, delta=delta, **given)
+        question: Any = Stream(features, rounds, noise=noise, delta=delta, **given)
     else:
         _bounded("--rows", rows, MOST)
         n = 10_000 if rows is None else rows

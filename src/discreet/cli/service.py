@@ -200,9 +200,10 @@ def witness(
     \b
       DISCREET_WITNESS_KEY=... discreet witness --file /var/lib/witness.db
     """
+    from discreet.service.settings import text_of
     from discreet.service.witnessing import serve
 
-    serve(file, os.environ.get("DISCREET_WITNESS_KEY"), host, port)
+    serve(file, text_of("DISCREET_WITNESS_KEY", os.environ), host, port)
 
 
 keys = typer.Typer(

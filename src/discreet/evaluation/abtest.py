@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array, finite_range, integer, number, one_of
-from discreet.environments.tables import read_table
 from discreet.evaluation.assignment import arm_number, sample_ratio_evidence
 from discreet.evaluation.columns import column, numbers_alone
 from discreet.evaluation.intervals import SPREAD
@@ -189,6 +188,8 @@ class ABTest(Stateful):
         was added by an earlier call does not count again. So the answer depends on ids alone.
         """
         if values is None:
+            from discreet.environments.tables import read_table  # worlds load slowly
+
             values = read_table(people, as_text=True)
             people = column(values, "person")
         ids = _ids(people)

@@ -241,6 +241,11 @@ class Reader:
         return self.bets is not None and all(each.count for each in self.means)
 
     @property
+    def limit(self) -> float:
+        """A difference is not possible if a bet against it has earned so much (a logarithm)."""
+        return math.log(len(self.pairs) / ((1 - MEANS) * self.alpha)) + self._looked
+
+    @property
     def _looked(self) -> float:
         """log of what many looks cost: both sides of each, where each has a bound of its own."""
         return math.log(2 * self.looks) if self.looks else 0.0
@@ -297,5 +302,5 @@ class Reader:
         if not (self.speaks and self.pairs):
             return dict.fromkeys(self.pairs, Interval(0.0, -1.0, 1.0))
         assert self.bets is not None
-        limit = math.log(len(self.pairs) / ((1 - MEANS) * self.alpha)) + self._looked
-        return {pair: each.interval(self.bets, limit) for pair, each in self._differences().items()}
+        found = self._differences().items()
+        return {pair: each.interval(self.bets, self.limit) for pair, each in found}

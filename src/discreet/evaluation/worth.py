@@ -36,7 +36,7 @@ class Totals:
     zero: float = 0.0  # the reward of the range that is closest to 0
     # Of e (low + high - 2 zero - e) with e = reward - zero: under the policy, and held out. The
     # noise is 1 / SPREAD of that in the sums. Zeros where nothing of it was released.
-    spreads: tuple[float, float] = (0.0, 0.0)
+    spreads: tuple[float, float] = (0.0, 0.0)  # sums of e (low + high - 2 zero - e)
 
     def published(self) -> dict[str, float]:
         """Number and sum of all rewards."""

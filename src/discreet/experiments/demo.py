@@ -22,6 +22,7 @@ from discreet.words import percent
 
 FIRST_SEED = 2000  # not those on which LinUCB's widths were compared
 HELD_OUT = 0.05
+EPSILON = 1.0  # of the bandit that tells about itself
 SHOWN = 6  # effects
 NOTE = (
     "The private learners run with their defaults: nothing was chosen by looking at these worlds. "
@@ -113,13 +114,13 @@ class Worth:
         return render("worth.html", worth=self, picture=picture, effects=self.clear[:SHOWN])
 
 
-def demo_worth(rounds: int, seed: int, epsilon: float = 1.0) -> Worth:
+def demo_worth(rounds: int, seed: int) -> Worth:
     """A bandit with its defaults and a hold-out, on the demo's real people."""
     world = randhie_world()
     bandit = LinearBandit(
         world.features.phi,
         rounds,
-        epsilon,
+        EPSILON,
         reward_range=world.reward_range,
         holdout=Holdout(HELD_OUT),
         seed=seed,
@@ -127,7 +128,7 @@ def demo_worth(rounds: int, seed: int, epsilon: float = 1.0) -> Worth:
     )
     play(bandit, world, rounds, seed=seed)
     bandit.turn()  # what the last window has learnt
-    return Worth(rounds, epsilon, bandit.values(), bandit.summary(world.features.phi).effects)
+    return Worth(rounds, EPSILON, bandit.values(), bandit.summary(world.features.phi).effects)
 
 
 def _share(interval: Interval) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from discreet import __version__
 from discreet.experiments.pages import render
 from discreet.privacy import Guarantee
-from discreet.privacy.release import Release
+from discreet.privacy.release import Release, plain
 from discreet.words import listed
 
 if TYPE_CHECKING:
@@ -75,6 +75,80 @@ def html(*dossiers: Dossier) -> str:
         # Somebody who is in all of them, by basic composition.
         together=(sum(each.epsilon for each in private), sum(each.delta for each in private)),
     )
+
+
+ASKED = None  # for whoever deploys it to say
+
+
+def record(dossier: Dossier) -> dict[str, Any]:
+    """The same for machines: the promise, an entry for the public registry, SP 800-226's questions.
+
+    The entry has the sections and tiers of the Differential Privacy Deployments Registry
+    (arXiv 2509.13509; registry.opendp.org). What only a deployer knows is null.
+    """
+    promise = dossier.promise
+    audits = [{**each.close.to_dict(), "verdict": each.verdict} for each in dossier.audits or ()]
+    return {
+        "format": 1,
+        "kind": dossier.kind,
+        "made": dossier.made.isoformat(timespec="seconds"),
+        "versions": {"discreet": __version__, "file": dossier.written_by or None},
+        "definition": {
+            name: _shown(value) for name, value in dossier.definition.items() if name not in _SECRET
+        },
+        "promise": promise.to_dict(),
+        "statement": promise.statement(),
+        "audits": None if dossier.audits is None else audits,
+        "registry": _entry(promise),
+        "sp_800_226": _questions(promise, dossier.audits),
+    }
+
+
+def _entry(promise: Guarantee) -> dict[str, Any]:
+    flavor = "pure" if promise.delta == 0 else "approximate"
+    return {
+        "tier_1": dict.fromkeys(
+            ("data_curator", "intended_use", "data_product", "publication_date"), ASKED
+        ),
+        "tier_2": {
+            "flavor": f"{flavor} differential privacy, replace-one neighbours",
+            "privacy_unit": promise.unit,
+            "epsilon": plain(promise.epsilon),
+            "delta": promise.delta,
+            "deployment_model": promise.trust,
+        },
+        "tier_3": {
+            "neighbours": promise.neighbours,
+            "contributions_covered": promise.contributions,
+            "unprotected_quantities": list(promise.unprotected),
+            "mechanisms": sorted({each.mechanism for each in promise.releases}),
+            "composition": "of the releases in `promise`: all on the same rows, and the dearest "
+            "of disjoint scopes",
+            "post_processing": "whatever is computed from releases costs nothing",
+            "sampler": promise.sampler,
+            "reference": promise.reference,
+            "implementation": f"discreet {__version__}",
+            "justification_of_epsilon": ASKED,
+            "access_control": ASKED,
+        },
+    }
+
+
+def _questions(promise: Guarantee, audits: Any) -> list[dict[str, Any]]:
+    """The components of the differential privacy pyramid of NIST SP 800-226, from its top down."""
+    tried = "none was asked for" if audits is None else f"{len(audits)} of the library, in `audits`"
+    answers = (
+        ("How strong is the guarantee?", f"epsilon {promise.epsilon:g}, delta {promise.delta:g}"),
+        ("What is the unit of privacy?", f"{promise.unit}; neighbours: {promise.neighbours}"),
+        ("Are the mechanisms correct?", f"releases in `promise`; attacks: {tried}"),
+        ("Is the noise exact?", promise.sampler),
+        ("What is not covered?", "; ".join(promise.unprotected)),
+        ("Who is trusted?", f"{promise.trust} trust"),
+        ("How useful are the results, and for whom are they worse?", ASKED),
+        ("Who can reach the raw data, and how long are they kept?", ASKED),
+        ("How were the data collected?", ASKED),
+    )
+    return [{"question": question, "answer": answer} for question, answer in answers]
 
 
 def _shown(value: Any) -> str:

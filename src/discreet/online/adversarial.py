@@ -150,7 +150,6 @@ class Tsallis(Exp2):
     delay     t the losses so far
     explore   exploration in units of rate_t
     losses    in one update
-    middle    subtracted from every loss
     seed      of the coins, one for each decision
 
     >>> plain = Tsallis(3, rate=2.0, explore=0.1, seed=0)
@@ -169,10 +168,9 @@ class Tsallis(Exp2):
         explore: float,
         delay: float = 0.0,
         losses: int = 1,
-        middle: float = 0.5,
         seed: int | None = None,
     ) -> None:
-        super().__init__(n_arms, rate=rate, explore=1.0, middle=middle, seed=seed)
+        super().__init__(n_arms, rate=rate, explore=1.0, seed=seed)
         self.explore = positive("explore", explore)
         self.delay = float(delay)
         self.losses = integer("losses", losses)

@@ -40,7 +40,7 @@ DENSEST = 128  # dimensions in which curvatures are a matrix
 # 10^4, epsilon = 1; correlated rows, skewed and large label noise among them), on seeds that no
 # table uses.
 SHORTENED = 0.4  # fraction of gradients that may be shortened
-COUNT = 0.25  # weight of the count in a release; gradients and curvatures have 1
+COUNT = 0.25  # weight of the count in a release: sqrt(1 + COUNT^2/6), half a percent of noise
 UNPROTECTED = (
     "the number of rounds",
     "arrival times",

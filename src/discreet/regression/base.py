@@ -21,6 +21,7 @@ from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise, Shuffled
 from discreet.privacy.ledger import purposeful
 from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise, source
+from discreet.regression.inference import Inference
 from discreet.regression.intervals import Residuals
 from discreet.regression.rows import SparseRows, is_distributed, is_sparse
 from discreet.regression.surroundings import leaks_around, warn_of_noise
@@ -85,7 +86,7 @@ class Problem:
         return Mechanisms(self.noise, self.ledger)
 
 
-class PrivateEstimator(Saveable, BaseEstimator):  # type: ignore[misc]
+class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc]
     """What private estimators add to scikit-learn's: bounds, a budget, a promise.
 
     Subclasses say which methods there are and what is predicted.
@@ -164,7 +165,13 @@ class PrivateEstimator(Saveable, BaseEstimator):  # type: ignore[misc]
     # -- fitting ----------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any, *, ledger: Ledger | None = None, purpose: str | None = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        ledger: Ledger | None = None,
+        purpose: str | None = None,
+        **refused: Any,
     ) -> Self:
         """Fit to rows X (n, d) and labels y (n,); clips both to the public bounds.
 
@@ -178,6 +185,8 @@ class PrivateEstimator(Saveable, BaseEstimator):  # type: ignore[misc]
         refused (`BudgetSpent`) before X and y are looked at. `purpose` is its name there, as
         `discreet dossier study.ledger` shows it.
         """
+        if refused:
+            raise TypeError(_refusal(type(self).__name__, next(iter(refused))))
         leaks = leaks_around(stacklevel=2)
         budget = Budget(self.epsilon, self._delta(), self.contributions)
         if ledger is None:
@@ -364,6 +373,17 @@ def _elsewhere(X: Any) -> tuple[str, ...]:
     if is_unread(source) and not hasattr(source, "mapInArrow"):
         return IN_A_FILE
     return IN_A_CLUSTER if is_distributed(source) else ()
+
+
+def _refusal(kind: str, name: str) -> str:
+    """Why `fit` takes no such argument."""
+    if name != "sample_weight":
+        return f"{kind}.fit() got an unexpected keyword argument {name!r}"
+    return (
+        f"{kind}.fit takes no sample_weight: noise hides one row of weight 1, and residual scales "
+        "and intervals are of rows that count alike; a weight read off a row's own values would be "
+        "private, too. Where weights are public and say how often, leave out rows by public coins"
+    )
 
 
 def unit_rows(X: Any, bound: float, intercept: bool) -> Any:

@@ -83,6 +83,7 @@ class PrivateGLM(PrivateRegressor):
     norm_bound     public bound on |x|: longer rows are shortened
     label_bound    public bound on labels: labels beyond are clipped. 1.0 for logistic and probit,
                    whose labels are 0 and 1 (1 and 2 would all be 1)
+    label_range    public bounds of y instead, such as (60, 220), for the identity link
     contributions  the most rows that one person has
     trust          "central" or "local"
     method         central "newton" (the default; Fisher scoring on noisy gradients, of counts
@@ -118,6 +119,7 @@ class PrivateGLM(PrivateRegressor):
         link: str = "logistic",
         norm_bound: float = 1.0,
         label_bound: float = 1.0,
+        label_range: tuple[float, float] | None = None,
         contributions: int = 1,
         trust: str = "central",
         method: str = "auto",
@@ -132,6 +134,7 @@ class PrivateGLM(PrivateRegressor):
         self.link = link
         self.norm_bound = norm_bound
         self.label_bound = label_bound
+        self.label_range = label_range
         self.contributions = contributions
         self.trust = trust
         self.method = method
@@ -177,6 +180,11 @@ class PrivateGLM(PrivateRegressor):
     def _bounds(self) -> tuple[float, float]:
         norm_bound, label_bound = super()._bounds()
         kind = link(self.link)
+        if self.label_range is not None and kind.name != "identity":
+            raise ValueError(
+                f"label_range goes with the identity link; labels of a {kind.name} link lie in "
+                f"[0, {label_bound:g}]"
+            )
         if kind.inverse(1.0) == math.inf and label_bound != 1:  # a probability
             raise ValueError(
                 f"labels of a {kind.name} link lie in [0, 1]; leave label_bound at 1, "

@@ -32,6 +32,7 @@ class PrivateLinearRegression(PrivateRegressor):
     delta          None: 0 for local trust, 1e-6 otherwise
     norm_bound     public bound on |x|: longer rows are shortened
     label_bound    public bound on |y|: labels beyond are clipped
+    label_range    public bounds of y instead, such as (60, 220): what is not symmetric around 0
     contributions  the most rows that one person has
     trust          "central": coef_ is private; "local": every report is, before it is sent;
                    "shuffled": such reports, hidden in batches by a relay
@@ -69,6 +70,7 @@ class PrivateLinearRegression(PrivateRegressor):
         *,
         norm_bound: float = 1.0,
         label_bound: float = 1.0,
+        label_range: tuple[float, float] | None = None,
         contributions: int = 1,
         trust: str = "central",
         crowd: Shuffled | None = None,
@@ -82,6 +84,7 @@ class PrivateLinearRegression(PrivateRegressor):
         self.delta = delta
         self.norm_bound = norm_bound
         self.label_bound = label_bound
+        self.label_range = label_range
         self.contributions = contributions
         self.trust = trust
         self.crowd = crowd
@@ -112,7 +115,7 @@ class PrivateLinearRegression(PrivateRegressor):
         half = bound * residuals.quantile(coverage) * std
         centre = np.asarray(rows @ self.coef_ + self.intercept_)
         ends = np.stack([centre - half, centre + half], axis=1)
-        return np.clip(ends, -bound, bound)
+        return np.clip(ends, self._label_middle - bound, self._label_middle + bound)
 
     # -- inside -----------------------------------------------------------------------------------
 

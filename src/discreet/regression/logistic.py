@@ -1,7 +1,7 @@
 """Private logistic regression: a scikit-learn classifier for two classes or more."""
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from discreet.arrays import Array, public_bound
+from discreet.arrays import Array, positive, public_bound
 from discreet.links import link
 from discreet.privacy import Budget
 from discreet.privacy.noise import Noise
@@ -43,6 +43,10 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     coef_bound     public bound on the log-odds between two classes, for each unit of |x|: a prior
                    too (see `PrivateGLM`). None: log-odds of 10 at norm_bound, and as much again in
                    an intercept
+    class_weight   {class: weight}: what an error on a row of this class costs; 1 if not named.
+                   `predict` takes the class of the largest weight times probability, which costs
+                   no privacy; probabilities stay those of the rows. "balanced" is refused: counts
+                   of classes are private
     fit_intercept  whether to add a constant feature, as long as norm_bound; it costs noise
     public_X       public covariates in the units of X; only labels are paid for then
     noise          where noise comes from: SecureNoise() for release; None: OS entropy
@@ -82,6 +86,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         norm_bound: float = 1.0,
         contributions: int = 1,
         coef_bound: float | None = None,
+        class_weight: Mapping[Any, float] | None = None,
         fit_intercept: bool = True,
         public_X: Any = None,
         noise: Noise | None = None,
@@ -93,6 +98,7 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         self.norm_bound = norm_bound
         self.contributions = contributions
         self.coef_bound = coef_bound
+        self.class_weight = class_weight
         self.fit_intercept = fit_intercept
         self.public_X = public_X
         self.noise = noise
@@ -117,9 +123,11 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         return np.asarray(scipy.special.log_softmax(logits, axis=1))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most likely class of each row."""
+        """The most likely class of each row; with `class_weight` the one of the least cost."""
         logits = self.decision_function(X)
-        best = (logits > 0).astype(np.intp) if logits.ndim == 1 else np.argmax(logits, axis=1)
+        if logits.ndim == 1:
+            logits = np.column_stack([np.zeros(len(logits)), logits])
+        best = np.argmax(logits + self._log_weights(self.classes_), axis=1)
         return np.asarray(self.classes_[best])
 
     def score(self, X: Any, y: Any) -> float:
@@ -184,7 +192,17 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     def _bounds(self) -> tuple[float, float]:
         norm_bound, _ = super()._bounds()
         self._radius()  # refuse a bad coef_bound before rows are read
+        self._log_weights(declared_classes(self.classes))
         return norm_bound, 1.0
+
+    def _log_weights(self, classes: NDArray[Any]) -> Array:
+        weights = {} if self.class_weight is None else self.class_weight
+        if not isinstance(weights, Mapping) or not set(weights) <= set(classes.tolist()):
+            raise ValueError(
+                "class_weight must be {declared class: public weight}; 'balanced' would read "
+                "how many rows each class has, which is private"
+            )
+        return np.log([positive("class_weight", weights.get(each, 1)) for each in classes.tolist()])
 
     def _radius(self) -> float:
         """The largest |theta| for rows in the unit ball."""
@@ -208,6 +226,13 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
             theta = estimate.theta.reshape(-1, k - 1) @ SoftmaxScore(k).basis.T  # (d, k)
         last = theta[d] / math.sqrt(2) if self.fit_intercept else np.zeros(theta.shape[1])
         return {"coef_": theta[:d].T / scale, "intercept_": last, "classes_": known}
+
+    def _from_theta(self) -> Array:
+        units = [1 / self._scale] * self.n_features_in_
+        units += [1 / math.sqrt(2)] * bool(self.fit_intercept)
+        k = len(self.classes_)
+        basis = SoftmaxScore(k).basis if k > 2 else np.ones((1, 1))
+        return np.vstack([np.kron(np.diag(units), each) for each in basis])
 
     def _probabilities(self, logits: Array) -> Array:
         if logits.ndim == 1:

@@ -1,22 +1,28 @@
 """Private estimators of numbers: coefficients, predictions, and how sure they are."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy
 from sklearn.base import RegressorMixin
 
-from discreet.arrays import Array
+from discreet.arrays import Array, public_bound
 from discreet.regression.base import Estimate, PrivateEstimator
 from discreet.regression.rows import SparseRows
+from discreet.regression.validation import checked_labels
 
 
 class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """predict, score and confidence_width, from <x, theta>."""
 
+    label_range: tuple[float, float] | None = None
     coef_: Array
     intercept_: float
+    _label_middle: float = 0.0  # labels lie around it, within the label bound
+    _fitted = (*PrivateEstimator._fitted, "_label_middle")
 
     def predict(self, X: Any) -> Array:
         """Predicted labels for rows X."""
@@ -48,6 +54,24 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
 
     # -- inside -----------------------------------------------------------------------------------
 
+    def _labels_within(self) -> tuple[float, float]:
+        """Middle and half width of the public range of labels."""
+        if self.label_range is None:
+            return 0.0, public_bound("label_bound", self.label_bound)
+        try:
+            low, high = (float(each) for each in self.label_range)
+        except (TypeError, ValueError):
+            raise ValueError("label_range must be two numbers, such as (60, 220)") from None
+        half = public_bound("half the width of label_range", (high - low) / 2)
+        return (low + high) / 2, half
+
+    def _bounds(self) -> tuple[float, float]:
+        return public_bound("norm_bound", self.norm_bound), self._labels_within()[1]
+
+    def _to_labels(self) -> Callable[[Any], Array]:
+        # Labels less their public middle: `_units` clips and divides by half the width.
+        return partial(_around, self._labels_within()[0])
+
     def _learned(
         self, estimate: Estimate, d: int, scale: float, label_scale: float
     ) -> dict[str, Any]:
@@ -55,8 +79,14 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         last = theta[d] * label_scale / math.sqrt(2) if self.fit_intercept else 0.0
         return {
             "coef_": theta[:d] * (label_scale / scale),
-            "intercept_": float(last),
+            "intercept_": float(last) + self._labels_within()[0],
+            "_label_middle": self._labels_within()[0],
         }
+
+    def _from_theta(self) -> Array:
+        d = self.n_features_in_
+        units = [self._label_scale / self._scale] * d
+        return np.diag([*units, *[self._label_scale / math.sqrt(2)] * bool(self.fit_intercept)])
 
     def _variance(self, rows: Any) -> Array:  # of <phi, theta>, in squares of the label bound
         covariance = self._estimate.covariance
@@ -66,6 +96,11 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
                 "use method='information-weighted'"
             )
         return np.maximum(quadratic_forms(self._unit_rows(rows), covariance), 0.0)
+
+
+def _around(middle: float, y: Any) -> Array:
+    labels = checked_labels(y)
+    return labels - middle if middle else labels
 
 
 def normal_quantile(coverage: float) -> float:

@@ -41,6 +41,7 @@ from discreet.privacy.noise import Noise, source
 from discreet.privacy.observation import unpublished
 from discreet.regression.base import ALONE, WITH_A_LEDGER, PrivateEstimator
 from discreet.regression.classes import ToNumbers
+from discreet.regression.held_out import PrivateScore, score_private
 from discreet.regression.rows import is_distributed
 from discreet.regression.surroundings import leaks_around
 from discreet.state.fitted import Saveable
@@ -67,6 +68,8 @@ class PrivateSearchCV(Saveable, BaseEstimator):  # type: ignore[misc]
     param_grid   values to try for each parameter, as scikit-learn has it; or a list of such grids
     selection    the fraction of mu^2 for the votes; the fit has the rest
     blocks       how many blocks vote; None: enough to see a clear majority, of 60 rows at least
+    test         the fraction of the rows that are held out, and of mu^2 that `score_private` has to
+                 score the chosen fit on them: `score_`; None: no score
     scoring      a function of (fitted estimator, X, y), large where it is good; None: the mean
                  log-likelihood of a classifier, the negative mean squared error of a regressor
 
@@ -96,6 +99,7 @@ class PrivateSearchCV(Saveable, BaseEstimator):  # type: ignore[misc]
     candidates_: list[dict[str, Any]]
     votes_: Array
     guarantee_: Guarantee
+    score_: PrivateScore
 
     def __init__(
         self,
@@ -104,12 +108,14 @@ class PrivateSearchCV(Saveable, BaseEstimator):  # type: ignore[misc]
         *,
         selection: float = 0.15,
         blocks: int | None = None,
+        test: float | None = None,
         scoring: Scoring | None = None,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
         self.selection = selection
         self.blocks = blocks
+        self.test = test
         self.scoring = scoring
 
     def fit(
@@ -200,11 +206,18 @@ class PrivateSearchCV(Saveable, BaseEstimator):  # type: ignore[misc]
         budget = ledger.budget
         if not 0 < self.selection < 1:
             raise ValueError(f"selection must lie between 0 and 1, got {self.selection!r}")
-        epsilon, mu_s, mu_f = _split(budget, self.selection)
+        if self.test is not None and not 0 < self.test < 1 - self.selection:
+            raise ValueError(f"test must lie between 0 and 1 - selection, got {self.test!r}")
+        scoring, epsilon, mu_s, mu_f = _split(budget, self.selection, self.test or 0.0)
         noise, rng = _randomness(last)
         n = _length(X)
         if n != _length(y):
             raise ValueError(f"X has {n} rows and y has {_length(y)} labels")
+        if self.test is not None:  # public coins say which rows are held out
+            places = rng.permutation(n)
+            held_out, others = np.split(places, [math.ceil(self.test * n)])
+            unseen = _safe_indexing(X, held_out), _safe_indexing(y, held_out)
+            X, y, n = _safe_indexing(X, others), _safe_indexing(y, others), len(others)
         parts = np.array_split(rng.permutation(n), self._blocks(n, mu_s, budget.contributions))
         with unpublished():
             chosen = [self._vote(X, y, part, candidates, mu_f * n, rng) for part in parts]
@@ -220,6 +233,12 @@ class PrivateSearchCV(Saveable, BaseEstimator):  # type: ignore[misc]
         model = copied(self.estimator).set_params(**candidates[best])
         model.set_params(**{f"{prefix}epsilon": epsilon, f"{prefix}delta": budget.delta})
         model.fit(X, y, **{f"{prefix}ledger": ledger})
+        self.__dict__.pop("score_", None)
+        if self.test is not None:
+            self.score_ = score_private(
+                model, *unseen, scoring, budget.delta, contributions=budget.contributions,
+                ledger=ledger, noise=noise,
+            )  # fmt: skip
         promise = ledger.guarantee(
             unprotected=(
                 "the candidates, which must be public",
@@ -297,20 +316,24 @@ class PrivateSearchCV(Saveable, BaseEstimator):  # type: ignore[misc]
         return self.best_estimator_
 
 
-def _split(budget: Budget, selection: float) -> tuple[float, float, float]:
-    """epsilon of the fit, mu of the votes and mu of the fit: mu_s^2 + mu_f^2 = mu^2.
+def _split(budget: Budget, selection: float, test: float) -> tuple[float, float, float, float]:
+    """epsilon of the score and of the fit, mu of the votes and of the fit: squares add up to mu^2.
 
     The fit is charged what its epsilon costs, which is not exactly the mu that it was computed
-    from; the votes have what that leaves, so that both together are never refused.
+    from; the votes have what that leaves, so that all together are never refused.
     """
     if budget.off:
-        return math.inf, math.inf, math.inf
-    epsilon = gaussian_epsilon(budget.mu * math.sqrt(1 - selection), budget.delta)
-    mu_f = Budget(epsilon, budget.delta).mu
-    rest = budget.mu**2 - mu_f**2
+        return math.inf, math.inf, math.inf, math.inf
+    shares = (test, 1 - selection - test)
+    scoring, epsilon = (
+        gaussian_epsilon(budget.mu * math.sqrt(share), budget.delta) if share else 0.0
+        for share in shares
+    )
+    mu_t, mu_f = (Budget(each, budget.delta).mu if each else 0.0 for each in (scoring, epsilon))
+    rest = budget.mu**2 - mu_f**2 - mu_t**2
     if not rest > 0:
         raise ValueError(f"selection = {selection!r} leaves nothing for the votes; take more")
-    return epsilon, math.sqrt(rest), mu_f
+    return scoring, epsilon, math.sqrt(rest), mu_f
 
 
 def grid(

@@ -113,6 +113,11 @@ def published(connection: Connection, row: Any) -> list[replies.PublishedWindow]
     return [_RELEASE.decode(text) for text in found.scalars()]
 
 
+def decided(releases: Sequence[replies.PublishedWindow]) -> list[replies.PublishedWindow]:
+    """Those of the bandit's own decisions: an old log is none of them."""
+    return [each for each in releases if not each.history]
+
+
 async def value(server: Server, name: str) -> replies.ValueReply:
     """What a bandit is worth, now and after each release."""
 
@@ -126,7 +131,7 @@ def worth(tenant: Tenant, releases: Sequence[replies.PublishedWindow]) -> replie
     """What a bandit was worth after each of its releases."""
     found: list[replies.ReleasedValue] = []
     now, proved, decisions = None, None, 0
-    for each, now in zip_longest(releases, tenant.values()):
+    for each, now in zip_longest(decided(releases), tenant.values()):
         decisions += each.rounds
         found.append(replies.ReleasedValue(each.window, decisions, each.at, **_known(now)))
         if proved is None and now is not None and now.proved is not None:

@@ -10,6 +10,7 @@ from discreet.service import (
     administration,
     deciding,
     documents,
+    history,
     learning,
     messages,
     metrics,
@@ -164,6 +165,27 @@ CALLS = [
         seconds=reports.BATCH_SECONDS,
         reply=(replies.BatchReply,),
         also={409: "Not a bandit under local trust"} | AWAY,
+    ),
+    Call(
+        "POST",
+        f"{BANDIT}/history",
+        history.take,
+        "Begin with an old log, before the first decision; a retry changes nothing",
+        scope="admin",
+        body=messages.HistoryBody,
+        example={
+            "public": False,
+            "rows": [
+                {
+                    "context": {"age": 40, "plan": "gold"},
+                    "action": "email",
+                    "reward": 1,
+                    "probability": 0.5,
+                }
+            ],
+        },
+        reply=(replies.HistoryReply,),
+        also={409: "Rounds were decided, or another log was taken"} | AWAY,
     ),
     Call(
         "GET",

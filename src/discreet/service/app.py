@@ -74,6 +74,7 @@ class MetricsPort:
             host=settings.metrics_host or settings.host,
             port=settings.metrics_port,
             log_config=None,
+            log_level="warning",
             access_log=False,
             server_header=False,
             http=guarded(settings.address_connections),

@@ -79,7 +79,8 @@ class Call:
 
     method, path   of HTTP; `{name}` is that of a bandit or of a population
     handler   gets what its parameters name: server, parts of the path and of the query, `key`
-              (None if none was sent) or `who` (its id), `body` (decoded) or `raw` bytes, `headers`
+              (None if none was sent), `who` (its id) or `address`, `body` (decoded) or `raw`
+              bytes, `headers`
     summary   one line
     scope     that a key needs; None: no key is needed
     keyless   whether it is served without a key too: the handler says what that may do
@@ -174,11 +175,12 @@ class Endpoint:
             key = None if call.scope is None else self.key(headers, name)
         except Problem as refused:
             if refused.status == 401:
-                self._strangers.spend(address_of(scope))
+                await self._strangers.spend_slowly(address_of(scope))
             raise
         if key is None and call.path != "/healthz":
-            self._strangers.spend(address_of(scope))
+            await self._strangers.spend_slowly(address_of(scope))
         found: dict[str, Any] = {"server": self.server, "key": key, "headers": headers}
+        found["address"] = address_of(scope)
         found.update(path)
         if key is not None:
             found["who"] = key.id

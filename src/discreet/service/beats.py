@@ -19,12 +19,31 @@ LOOKS = 3.0  # seconds that somebody looks on
 _BEAT = tables.beats.c.beat
 
 
-def beat(connection: Connection, run: bytes) -> None:
-    """Say that a run lives; not in a store that only one server can have."""
+def beat(connection: Connection, run: bytes) -> dict[bytes, int]:
+    """Say that a run lives; not in a store that only one server can have. Returns all beats."""
     own = tables.beats.c.run == run
     again = connection.execute(sa.update(tables.beats).where(own).values(beat=_BEAT + 1))
     if again.rowcount == 0:
         connection.execute(sa.insert(tables.beats).values(run=run, beat=0))
+    return {bytes(each): n for each, n in connection.execute(sa.select(tables.beats))}
+
+
+class Crowd:
+    """How many servers live, as one that beats itself hears it."""
+
+    def __init__(self) -> None:
+        self._before: dict[bytes, int] = {}
+        self._heard: dict[bytes, float] = {}
+
+    def hear(self, beats: dict[bytes, int]) -> int:
+        """How many have beaten lately; this one is among them."""
+        now = time.monotonic()
+        for run, n in beats.items():
+            if self._before.get(run) != n:
+                self._heard[run] = now
+        self._before = beats
+        self._heard = {r: at for r, at in self._heard.items() if r in beats and now - at < LOOKS}
+        return max(1, len(self._heard))
 
 
 def end(store: Store, run: bytes) -> None:

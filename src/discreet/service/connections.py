@@ -8,6 +8,7 @@ uvicorn (`timeout_keep_alive`).
 
 import asyncio
 import logging
+import math
 import time
 from typing import Any
 
@@ -34,7 +35,8 @@ class Guarded(HttpToolsProtocol):
         self.address = ""
         self._in_headers = True
         self._other_bytes = 0  # since the last piece of a body, or the last request
-        self._deadline: asyncio.TimerHandle | None = None
+        self._due = math.inf  # when what is waited for must be there
+        self._timer: asyncio.TimerHandle | None = None  # stays when that came: it looks, and waits
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -51,6 +53,8 @@ class Guarded(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
         self._came()
+        if self._timer is not None:
+            self._timer.cancel()
         self.resume_writing()
         super().connection_lost(exc)
 
@@ -118,13 +122,21 @@ class Guarded(HttpToolsProtocol):
         super().resume_writing()
 
     def _expect(self) -> None:
-        if self._deadline is None:
-            self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
+        if self._due == math.inf:
+            self._due = self.loop.time() + HEADER_SECONDS
+            if self._timer is None:
+                self._timer = self.loop.call_at(self._due, self._look)
 
     def _came(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self._due = math.inf
+
+    def _look(self) -> None:
+        """The time of something that was waited for is over: a timer for each would cost more."""
+        self._timer = None
+        if self.loop.time() >= self._due:
+            self._give_up()
+        elif self._due < math.inf:
+            self._timer = self.loop.call_at(self._due, self._look)
 
     def _give_up(self) -> None:
         self._came()

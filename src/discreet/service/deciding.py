@@ -123,6 +123,8 @@ class _Asked:
                     raise ValueError("this bandit takes `context` (and `actions`), not `features`")
                 offer = live.features.offer(request.context, request.actions)
                 self.rows, self.names = offer.rows, offer.names
+            if live.holdout is not None and len(self.rows) < live.holdout.actions:
+                raise Misfit(f"send at least {live.holdout.actions} actions: one is the baseline")
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise _misfit(error) from None
         self.person = self._pseudonym(server, live, request.person)
@@ -222,7 +224,7 @@ async def decide_one(
     people = None if asked.person == NOBODY else [asked.person]
     chosen = asked.rows[action : action + 1]
     deadline = time.time() + live.wait
-    (token,) = server.sealer.seal(live.about, first, chosen, probability, deadline, people)
+    (token,) = server.sealer.seal(live.about, [first], chosen, [probability], deadline, people)
     return DecisionReply(token, asked.names[action], probability, version)
 
 

@@ -53,7 +53,13 @@ def _checked(definition: Definition) -> None:
         raise ValueError("declare actions: a list of names")
     if definition.actions is not None and any(not name for name in definition.actions):
         raise ValueError("an action needs a name")
-    if definition.baseline is not None and definition.baseline not in (definition.actions or ()):
+    if isinstance(definition.baseline, int):
+        if definition.actions is not None or not 0 <= definition.baseline < MOST_ACTIONS:
+            raise ValueError(
+                "baseline must be the name of an action, or the place of one of those "
+                "that come with each request"
+            )
+    elif definition.baseline is not None and definition.baseline not in (definition.actions or ()):
         raise ValueError("baseline must be one of the declared actions")
     low, high = reward.range
     if reward.default is not None:
@@ -160,6 +166,8 @@ def held_out(definition: Definition) -> Holdout | None:
         return None
     if definition.baseline is None:
         return Holdout(definition.holdout)
+    if isinstance(definition.baseline, int):
+        return Holdout(definition.holdout, definition.baseline)
     assert definition.actions is not None
     return Holdout(definition.holdout, list(definition.actions).index(definition.baseline))
 

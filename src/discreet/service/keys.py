@@ -38,6 +38,7 @@ class Key:
     rate       requests a second, or decisions where a request asks for many; None: no limit
     created    seconds since 1970
     revoked    the same; None while it lives
+    servers    that share its rate
     tokens     of its rate limit, at `at`
     at         on the monotonic clock
     """
@@ -50,6 +51,7 @@ class Key:
     rate: float | None
     created: float
     revoked: float | None
+    servers: int = 1
     tokens: float = 0.0
     at: float = 0.0
 
@@ -68,13 +70,14 @@ class Key:
         if self.rate is None:
             return
         burst = max(self.rate, 1.0)
-        self.tokens = min(burst, self.tokens + (now - self.at) * self.rate)
+        rate = self.rate / self.servers  # of this one, where others have theirs
+        self.tokens = min(burst, self.tokens + (now - self.at) * rate)
         self.at = now
         if number > burst:
             raise invalid(f"this key may ask for at most {int(burst)} decisions at once")
         number -= counted
         if self.tokens < number:
-            wait = (number - self.tokens) / self.rate
+            wait = (number - self.tokens) / rate
             raise too_many(wait, "This key has reached its rate limit.")
         self.tokens -= number
 
@@ -106,6 +109,13 @@ class Keys:
 
     def __init__(self) -> None:
         self._by_id: dict[str, Key] = {}
+        self._servers = 1
+
+    def share(self, servers: int) -> None:
+        """So many servers live: each gives a key its part of the rate."""
+        self._servers = servers
+        for key in self._by_id.values():
+            key.servers = servers
 
     def reload(self, connection: Connection, revoked: set[str]) -> None:
         """Read all keys; those in `revoked` are, whatever the store says."""
@@ -115,6 +125,7 @@ class Keys:
             key = _from_row(row)
             if key.revoked is None and key.id in revoked:
                 key.revoked = time.time()
+            key.servers = self._servers
             if old is not None:
                 key.tokens, key.at = old.tokens, old.at
             found[row.id] = key

@@ -53,13 +53,18 @@ _LEARN = msgspec.json.Decoder(LearnBody)
 _ANY = msgspec.json.Decoder(AnyRewards)
 
 
-async def learn_any(server: Server, name: str, raw: bytes, key: Key | None) -> Any:
+async def learn_any(
+    server: Server, name: str, raw: bytes, key: Key | None, address: str = ""
+) -> Any:
     """The answer to a call: one reward or many.
 
-    Without a key a sealed token is the authority for its own reward; an id is none.
+    Without a key a sealed token is the authority for its own reward; an id is none. Each counts as
+    a call of its address.
     """
     if key is None:
-        return await _learn_tokens(server, name, read(raw, STRANGERS_ITEMS))
+        sent = read(raw, STRANGERS_ITEMS)
+        server.strangers.owe(address, len(sent.rewards or (sent,)) - 1)
+        return await _learn_tokens(server, name, sent)
     large = len(raw) > OFF_LOOP
     body = await asyncio.to_thread(read, raw) if large else read(raw)
     live = server.live.get(name) or await deciding.live_bandit(server, name)

@@ -81,6 +81,36 @@ class AnyRewards(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True)
     rewards: Annotated[list[Any], Meta(description="as they came")]
 
 
+class HistoryItem(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A decision of before: what was known, what was chosen, what it earned."""
+
+    reward: Annotated[float, Meta(description="clipped to the range of the definition")]
+    context: Annotated[Any, Meta(description="as for a decision")] = None
+    action: Annotated[
+        Any, Meta(description="that was chosen; with hashed features an object is fine too")
+    ] = None
+    features: Annotated[list[float] | None, Meta(description="the chosen raw row")] = None
+    probability: Annotated[
+        Annotated[float, Meta(gt=0, le=1)] | None,
+        Meta(description="of that choice; a row teaches what it earned, whoever chose it"),
+    ] = None
+
+
+class HistoryBody(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """An old log: `rows`, or `events` as Personalizer exported them."""
+
+    public: Annotated[
+        bool, Meta(description="whether the log may be published: then it costs nothing")
+    ]
+    rows: Annotated[list[HistoryItem] | None, Meta(description="decisions")] = None
+    events: Annotated[
+        list[dict[str, Any]] | None, Meta(description="lines of an exported log (dsjson)")
+    ] = None
+    id: Annotated[
+        str, Meta(max_length=64, description="of the log: a retry is known by it and by its size")
+    ] = ""
+
+
 class EvaluationBody(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Evaluation of flags (OFREP)."""
 

@@ -7,7 +7,6 @@ operator's, who sees rewards pass under joint trust anyway.
 """
 
 import os
-import secrets
 import time
 from collections.abc import Awaitable, Callable
 from functools import cache
@@ -20,8 +19,10 @@ from starlette.types import Message, Receive, Scope, Send
 from discreet.service import logs
 
 _OTHER = "other"  # no route of ours: what was asked for is not repeated
+ID_BYTES = 8
+SAID_EVERY = 0.1  # seconds between two lines of refusals (401, 429)
 _GONE = 499  # the caller went away
-_FEEDBACK = ("/learn", "/reports", "/batches/{id}", "/reward", "/activate")
+_FEEDBACK = ("learn", "report", "relay")  # scopes of calls that bring it
 Served = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -58,14 +59,37 @@ class Requests:
         )
         self._counted = cache(lambda route, status: self._count.labels(route, f"{status}xx"))
         self._timed = cache(self._seconds.labels)
+        self._random = b""
+        self._refused, self._said = 0, -SAID_EVERY
         self._routes: dict[Any, str] = {}
+        self._silent: set[str] = set()
         self._trace = _tracer()
+
+    def _id(self) -> str:
+        """Random, or it would tell callers how many others there were."""
+        if len(self._random) < ID_BYTES:
+            self._random = os.urandom(512 * ID_BYTES)
+        name, self._random = self._random[:ID_BYTES], self._random[ID_BYTES:]
+        return name.hex()
 
     def know(self, routes: list[BaseRoute]) -> None:
         """Routes, by what serves them."""
         for route in routes:
             if isinstance(route, Route):
                 self._routes[route.endpoint] = route.path
+                call = getattr(route.endpoint, "call", None)
+                if call is not None and call.scope in _FEEDBACK:
+                    self._silent.add(route.path)
+
+    def _times(self, status: int, now: float) -> int:
+        """How many requests a line stands for: strangers who are refused do not fill a disk."""
+        if status not in (401, 429):
+            return 1
+        self._refused += 1
+        if now - self._said < SAID_EVERY:
+            return 0
+        times, self._refused, self._said = self._refused, 0, now
+        return times
 
     def probed(self, waited: float, took: float) -> None:
         """A probe of the writer, which comes at times that no person chooses."""
@@ -74,7 +98,7 @@ class Requests:
 
     async def watched(self, served: Served, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request; its id is in the answer's `X-Request-Id` and in its line of the log."""
-        name = secrets.token_hex(8)
+        name = self._id()
         began = time.time_ns(), time.perf_counter()
         status = _GONE
 
@@ -94,12 +118,14 @@ class Requests:
         took = time.perf_counter() - began
         route = self._routes.get(scope.get("endpoint"), _OTHER)
         method = scope["method"] if route != _OTHER else _OTHER
-        if not route.endswith(_FEEDBACK):
+        if route not in self._silent:
             self._counted(route, status // 100).inc()
             self._timed(route).observe(took)
         if self._logs_all or status >= 500:
-            why = scope.get("problem")
-            logs.request(name, method, route, status, round(1000 * took, 3), why)
+            times = self._times(status, began)
+            if times:
+                why = scope.get("problem")
+                logs.request(name, method, route, status, round(1000 * took, 3), why, times)
         if self._trace is not None:
             self._trace(scope["headers"], method, route, status, at, took)
 

@@ -117,7 +117,8 @@ class Reading:
 
 def _assert_baseline_is_offered(definition: Definition, actions: list[Any] | None) -> None:
     """Held-out decisions get the baseline by its place among the declared actions."""
-    if actions is not None and None not in (definition.holdout, definition.baseline):
+    by_name = definition.holdout is not None and isinstance(definition.baseline, str)
+    if actions is not None and by_name:
         raise ValueError("this bandit holds out decisions for its baseline: leave out actions")
 
 
@@ -144,7 +145,11 @@ class Declared:
         """Rows for the available actions."""
         _assert_baseline_is_offered(self.definition, actions)
         names = self.actions if actions is None else actions
-        return Offer(self.map(self.read(context), actions), names)
+        return Offer(self.rows(context, actions), names)
+
+    def rows(self, context: Any, actions: list[Any] | None) -> Array:
+        """One row for each of these actions; None: for all."""
+        return self.map(self.read(context), actions)
 
     def offers(
         self, contexts: Sequence[Any], actions: list[Any] | None
@@ -185,7 +190,11 @@ class AnyJson:
         names = [_called(each) for each in given]
         if len(set(names)) < len(names):
             raise ValueError("each action must have an id of its own")
-        return Offer(self.map(context, given), names)
+        return Offer(self.rows(context, given), names)
+
+    def rows(self, context: Any, actions: list[Any]) -> Array:
+        """One row for each of these actions."""
+        return self.map(context, actions)
 
 
 def _called(action: Any) -> Any:

@@ -196,6 +196,14 @@ class BanditReply(BanditSummary, kw_only=True):
     reports: Annotated[ReportCounts | UnsetType, Meta(description="under local trust")] = UNSET
 
 
+class HistoryReply(msgspec.Struct):
+    """An old log that a bandit has begun with."""
+
+    id: Annotated[str, Meta(description="as the caller named it")]
+    rows: Annotated[int, Meta(description="of the log")]
+    public: Annotated[bool, Meta(description="whether it was said to be public, and cost nothing")]
+
+
 class PublishedWindow(msgspec.Struct):
     """What was published of a window: number and sum of rewards; of reports by question."""
 
@@ -209,6 +217,9 @@ class PublishedWindow(msgspec.Struct):
     sum: Annotated[
         float | dict[str, Any] | UnsetType,
         Meta(description="of rewards, as released; under local trust sums of reports by question"),
+    ] = UNSET
+    history: Annotated[
+        HistoryReply | UnsetType, Meta(description="where an old log stands for the window")
     ] = UNSET
 
 

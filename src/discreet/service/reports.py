@@ -70,9 +70,12 @@ def prepared(report: ReportItem) -> Item | None:
     return Item(bytes.fromhex(report.id), report.policy, report.question, report.values)
 
 
-async def take_any(server: Server, name: str, body: ReportBody, key: Key | None) -> Any:
-    """The answer to a call: one report or many."""
+async def take_any(
+    server: Server, name: str, body: ReportBody, key: Key | None, address: str = ""
+) -> Any:
+    """The answer to a call: one report or many; without a key each counts as one of its address."""
     if key is None:
+        server.strangers.owe(address, len(body.reports or (body,)) - 1)
         if len(body.reports or ()) > STRANGERS_ITEMS:
             raise invalid(f"send at most {STRANGERS_ITEMS} reports at once")
         if await public_policy(server, name) is None:  # of no bandit, or not of this trust

@@ -161,7 +161,11 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = "identity"
     policy: Annotated[str, Meta(description="how it explores")] = "auto"
     baseline: Annotated[
-        str | None, Meta(description="the action to compare with: what people would get without it")
+        str | int | None,
+        Meta(
+            description="the action to compare with: what people would get without it; where "
+            "actions come with each request its place among them, such as 0"
+        ),
     ] = None
     holdout: Annotated[
         float | None,

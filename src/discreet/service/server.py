@@ -235,7 +235,8 @@ class Server:
     def close(self) -> None:
         """Stop writing and give the store back."""
         self.writer.stop()
-        beats.end(self.store, self.run)
+        if self.run in self._runs:
+            beats.end(self.store, self.run)
         self.vault.close()
         self.store.close()
 

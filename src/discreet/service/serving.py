@@ -55,6 +55,7 @@ def run(app: Starlette, settings: Listens) -> None:
         host=settings.host,
         port=settings.port,
         log_config=None,
+        log_level="warning",
         access_log=False,  # paths can hold event ids
         server_header=False,
         loop="uvloop",

@@ -102,7 +102,7 @@ def read_variables(
     _assert_known(prefix, variables, given)
     found: dict[str, object] = {}
     for name, read in variables.items():
-        text = _text(prefix + name.upper(), given)
+        text = text_of(prefix + name.upper(), given)
         if text:
             try:
                 found[name] = read(text)
@@ -112,7 +112,7 @@ def read_variables(
     return found
 
 
-def _text(name: str, given: Mapping[str, str]) -> str | None:
+def text_of(name: str, given: Mapping[str, str]) -> str | None:
     """What a variable says, or the file that NAME_FILE names."""
     path = given.get(f"{name}_FILE")
     if not path:
@@ -190,6 +190,7 @@ class RelaySettings:
     person_header  a header that a login in front of the relay sets, and that says who sends; none:
                    devices say it themselves
     body_limit     most bytes of a request
+    public_rate    reports a second that an address may send
     address_connections  that an address may have at once; behind a proxy all have its address
     """
 
@@ -204,9 +205,12 @@ class RelaySettings:
     tick: float = 10.0
     person_header: str | None = None
     body_limit: int = 256 * 1024  # a report of 128 columns, sealed and spelled
+    public_rate: float = 100.0
     address_connections: int = 250
 
     def __post_init__(self) -> None:
+        claims = {"PUBLIC_RATE must be above 0": self.public_rate > 0}
+        _assert_all("DISCREET_RELAY_", _ports({"PORT": self.port}) | claims)
         if not self.server.startswith(("https://", "http://")):
             raise ValueError("--server must be the decision server's address: https://...")
         if not self.key:
@@ -243,5 +247,6 @@ _RELAY_VARIABLES: Variables = {
     "tick": float,
     "person_header": str,
     "body_limit": int,
+    "public_rate": float,
     "address_connections": int,
 }

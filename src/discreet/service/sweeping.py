@@ -37,7 +37,7 @@ _FORGOTTEN = (  # ids that were settled long ago, whose key is gone by now
 async def forever(server: Server) -> None:
     """Until cancelled."""
     swept = read = beaten = 0.0
-    state = ""
+    state, crowd = "", beats.Crowd()
     while True:
         await asyncio.sleep(EVERY)
         now = time.monotonic()
@@ -45,7 +45,8 @@ async def forever(server: Server) -> None:
         try:
             if now - beaten > beats.EVERY and not server.store.is_sqlite:
                 beaten = now  # first, whatever database it is
-                await server.transact(lambda c: beats.beat(c, server.run))
+                heard = await server.transact(lambda c: beats.beat(c, server.run))
+                server.keys.share(crowd.hear(heard))
             server.bodies.give_up_slow_clients()
             server.strangers_bodies.give_up_slow_clients()
             await leasing.give_back_idle(server)

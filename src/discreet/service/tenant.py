@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, to_builtins
 from sqlalchemy.engine import Connection
 
 from discreet.evaluation.worth import Value
@@ -218,6 +218,21 @@ class Tenant(ABC):
         self.epoch = epoch
         self.sequence = 1
         self._open_next(connection, vault, row, retired=retired, alarm=None, **stays)
+
+    def begin_with(
+        self, connection: Connection, vault: Vault, row: Any, log: tuple[Any, Any], about: Any
+    ) -> None:
+        """Before the first decision: the window that is open is dropped, and one opens that knows
+        an old log (rows in the ball of the norm bound, rewards)."""
+        self.learner = self.new()
+        self.learner.warm_start(*log, public=about.public)
+        self.begin()
+        now = time.time()
+        release = {"window": row.window, "rounds": 0, "at": now, "history": to_builtins(about)}
+        end = {"sum": None, "release": json.dumps(release), "closed": now}
+        connection.execute(_END.values(**end), self._here(row))
+        self.sequence += 1
+        self._open_next(connection, vault, row)
 
     def _open_next(self, connection: Connection, vault: Vault, row: Any, **changed: Any) -> None:
         self.version = row.version + 1

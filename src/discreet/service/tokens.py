@@ -10,8 +10,9 @@ rollback repeats those.
 import binascii
 import hmac
 import os
+import struct
 from collections.abc import Sequence
-from functools import cache
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -28,8 +29,7 @@ NONCE_BYTES = 12
 TAG_BYTES = 16
 PERSON_BYTES = 16
 NOBODY = bytes(PERSON_BYTES)
-_HEAD = (("round", "<u8"), ("deadline", "<f8"), ("probability", "<f8"), ("person", "V16"))
-_HEAD_BYTES = 40
+_HEAD = struct.Struct(f"<Qdd{PERSON_BYTES}s")  # round, deadline, probability, person
 _LONGEST = 8192  # characters of a token
 _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = bytes.maketrans(b"-_+/=", b"+/!!!")  # the other alphabet is no spelling of a token
@@ -77,36 +77,32 @@ class Sealer:
     def seal(
         self,
         bandit: bytes,
-        rounds: Sequence[int] | int,
+        rounds: Sequence[int],
         rows: Array,  # (n, dim)
-        probabilities: Sequence[float] | float,
+        probabilities: Sequence[float],
         deadline: float,
         people: Sequence[bytes] | None = None,
     ) -> list[str]:
         """The tokens of some decisions; `bandit` names the bandit and its epoch."""
-        plain = np.zeros(len(rows), _layout(rows.shape[1]))
-        plain["round"] = rounds
-        plain["deadline"] = deadline
-        plain["probability"] = probabilities
-        plain["row"] = rows
-        if people is not None:
-            plain["person"] = np.frombuffer(b"".join(people), dtype="V16")
-        content = plain.tobytes()
-        size = plain.itemsize
+        packed = np.asarray(rows, dtype="<f4").tobytes()
+        step = 4 * rows.shape[1]
+        size = _HEAD.size + step
         nonces = os.urandom(NONCE_BYTES * len(rows))
         encrypt = self._cipher(self.run).encrypt
         length = RUN_BYTES + NONCE_BYTES + size + TAG_BYTES
         filler = bytes(-length % 3)
         parts: list[bytes] = []
-        for i in range(len(rows)):
+        who = repeat(NOBODY, len(rows)) if people is None else people
+        for i, (number, chance, person) in enumerate(zip(rounds, probabilities, who, strict=True)):
             nonce = nonces[NONCE_BYTES * i : NONCE_BYTES * (i + 1)]
-            body = encrypt(nonce, content[size * i : size * (i + 1)], bandit)
+            head = _HEAD.pack(number, deadline, chance, person)
+            body = encrypt(nonce, head + packed[step * i : step * (i + 1)], bandit)
             parts += (self.run, nonce, body, filler)
         # Whole groups of three bytes are spelled apart from each other: all tokens in one go.
         spelled = binascii.b2a_base64(b"".join(parts), newline=False).translate(_TO_URL).decode()
-        step = (length + len(filler)) // 3 * 4
+        each = (length + len(filler)) // 3 * 4
         used = (8 * length + 5) // 6
-        return [PREFIX + spelled[at : at + used] for at in range(0, len(spelled), step)]
+        return [PREFIX + spelled[at : at + used] for at in range(0, len(spelled), each)]
 
     def open(self, bandit: bytes, tokens: Sequence[str]) -> list[Sealed | None]:
         """What tokens hold; None for one that is forged, damaged, another bandit's or epoch's."""
@@ -143,12 +139,6 @@ class Sealer:
         return cipher
 
 
-@cache
-def _layout(dim: int) -> np.dtype[Any]:
-    """What is sealed of one decision."""
-    return np.dtype([*_HEAD, ("row", "<f4", (dim,))])
-
-
 def _read(tokens: Sequence[str], length: int) -> list[bytes]:
     """The bytes of tokens of one length, nothing for one that is not spelled as `seal` spells."""
     filler = "A" * (-length % 4)  # six bits of zeros each
@@ -171,16 +161,17 @@ def _unpacked(opened: Sequence[bytes]) -> list[tuple[Any, ...]]:
     """Round, row, probability, deadline and person of what was sealed; all of one size."""
     if not opened:
         return []
-    dim = (len(opened[0]) - _HEAD_BYTES) // 4
-    plain = np.frombuffer(b"".join(opened), _layout(dim))
-    rows = plain["row"].astype(np.float64)
+    packed = b"".join([each[_HEAD.size :] for each in opened])
+    rows = np.frombuffer(packed, "<f4").astype(np.float64).reshape(len(opened), -1)
     # float32 may have made a row longer than 1: shorten it again.
-    squares = (rows * rows).sum(axis=1)
+    squares = np.einsum("ij,ij->i", rows, rows)
     if squares.max() > 1:
         rows /= np.sqrt(np.maximum(1.0, squares))[:, None]
-    people = [each[_HEAD_BYTES - PERSON_BYTES : _HEAD_BYTES] for each in opened]
-    numbers = (plain[name].tolist() for name in ("probability", "deadline"))
-    return list(zip(plain["round"].tolist(), rows, *numbers, people, strict=True))
+    found = []
+    for row, each in zip(rows, opened, strict=True):
+        number, deadline, probability, person = _HEAD.unpack_from(each)
+        found.append((number, row, probability, deadline, person))
+    return found
 
 
 def pseudonym(master: bytes, bandit: bytes, person: str) -> bytes:

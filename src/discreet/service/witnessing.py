@@ -1,6 +1,7 @@
 """`discreet witness`: one word for each instance, replaced only by whoever knows it."""
 
 import hmac
+import logging
 import re
 import sqlite3
 import sys
@@ -14,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from discreet.service import logs
 from discreet.service.asgi import answer, problem
 from discreet.service.bodies import decoded
 from discreet.service.errors import Problem, invalid, not_found, unauthorized
@@ -112,10 +114,16 @@ def serve(file: Path, key: str | None, host: str, port: int, out: TextIO = sys.s
             "and where the service runs"
         )
     words = Words(file)
-    print(f"discreet witnesses at http://{host}:{port}", file=out, flush=True)
+    logs.begin(out)
+    logs.record(logging.INFO, f"discreet witnesses at http://{host}:{port}")
     try:
         uvicorn.run(
-            application(words, key), host=host, port=port, log_level="warning", access_log=False
+            application(words, key),
+            host=host,
+            port=port,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
         )
     finally:
         words.close()

@@ -23,16 +23,15 @@ state may be resumed once, and whoever resumes it takes the place of the object 
 from. What leaves the process as a `state_dict` cannot be followed; a file can (`files.py`).
 """
 
-import functools
 import inspect
 import json
 import os
 import secrets
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from discreet import __version__
 from discreet.state.claims import (
     TO_LOOK_AT,
     Live,
@@ -360,7 +359,7 @@ def _fits(found: Any, before: Any, *, grows: bool) -> bool:
 
 def header(item: object) -> dict[str, Any]:
     """The first lines of a state: its format, and which class of which version wrote it."""
-    return {"format": FORMAT, "kind": type(item).__name__, "version": _version()}
+    return {"format": FORMAT, "kind": type(item).__name__, "version": __version__}
 
 
 def _plain(config: Any) -> str:
@@ -373,11 +372,3 @@ def _difference(saved: Any, own: dict[str, Any]) -> str:
         return "no arguments at all"
     names = sorted(set(saved) | set(own))
     return ", ".join(n for n in names if _plain(saved.get(n)) != _plain(own.get(n)))
-
-
-@functools.cache  # finding it reads a file
-def _version() -> str:
-    try:
-        return version("discreet")
-    except PackageNotFoundError:
-        return "unknown"

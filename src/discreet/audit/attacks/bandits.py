@@ -5,6 +5,7 @@ canary is offered one action, so that its own choice tells nothing; everybody el
 nothing to say. Local trust: the attacker hears one report.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,10 +16,10 @@ from discreet.audit.attacks.sums import summed_by
 from discreet.audit.rows import Claim, Fits, attack
 from discreet.audit.staged import staged
 from discreet.audit.views import Likelihood, Make, each, log_ratio, rounded, whitening, wiretapped
-from discreet.bandits import LinearBandit, LocalServer, People
+from discreet.bandits import Holdout, LinearBandit, LocalServer, People
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.belief import Point
-from discreet.bandits.window import Transform, totals
+from discreet.bandits.window import APART, EARNED, Transform, totals
 from discreet.privacy import BallChannel, Guarantee, SeededNoise, Tree
 from discreet.privacy.mechanisms import symmetric_to_vector
 from discreet.privacy.noise import Noise
@@ -97,11 +98,31 @@ def linear_bandit(claim: Claim, neighbour: int, noise: SeededNoise) -> tuple[Any
     return value @ direction, learner.theta[0], later.action.sum()
 
 
+@linear("linear bandit, old log", LinearBandit, attainable=0.97)
+@each
+def old_log(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
+    """Reward 1 or -1 for a row of the log: the log's release, in the direction that it moves."""
+    learner: Any = joint_bandit(claim, noise, policy="greedy")
+    twin: Any = joint_bandit(claim, SeededNoise(0), policy="greedy")
+    twin.decide(NOBODY)  # the first window's transform, of as many rows
+    rewards = (-1.0) ** np.arange(twin.rounds_until_release + 1)
+    rewards[0] = 2.0 * neighbour - 1.0
+    with observed("release") as seen:
+        learner.warm_start(np.tile(E1, (len(rewards), 1)), rewards, public=False)
+    return float(np.asarray(seen[0].value) @ canary_direction(twin))
+
+
 @linear("linear bandit, reward in another window", LinearBandit)
 @each
 def other_window(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
     """The reward comes at once, or after the first release: likelihood ratio of both releases."""
-    learner: Any = joint_bandit(claim, noise)
+    return _moved(joint_bandit(claim, noise), neighbour, (canary_term, canary_term))
+
+
+def _moved(
+    learner: Any, neighbour: int, terms: tuple[Callable[[Transform, float], Array], ...]
+) -> float:
+    """The ratio; `terms` are what the canary adds to the first window, or to the second."""
     ratio = 0.0
     decisions = []
     for window in (0, 1):
@@ -110,12 +131,35 @@ def other_window(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
         if window == neighbour:
             learner.learn(decisions[0], 1.0)
         fill(learner, rest)
-        added = canary_term(learner.window.transform, 1.0)
+        added = terms[window](learner.window.transform, 1.0)
         value = released(learner)
         # log p(release | with) - log p(release | without), up to what is the same in both
         apart = float(value @ value - (value - added) @ (value - added))
         ratio += apart if window else -apart
     return float(ratio / (2 * learner.guarantee.releases[0].scale ** 2))
+
+
+def _measured_apart(learner: Any, promise: Guarantee) -> bool:
+    return windows()(learner, promise) and learner.holdout is not None
+
+
+# A late reward counts no more for what its decision has earned: sqrt(8.875 / 9.125) is attainable.
+@bandit(
+    "linear bandit beside a hold-out", LinearBandit, kind="gaussian", fits=_measured_apart,
+    attainable=0.986,
+)  # fmt: skip
+@each
+def beside_holdout(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
+    """A reward at once or after the first release, where what decisions earn is released too."""
+    learner = joint_bandit(claim, noise, reward_range=(0.0, 1.0), holdout=Holdout(0.05))
+
+    def at_once(view: Transform, reward: float) -> Array:
+        return np.append(canary_term(view, reward)[:-1], [EARNED * reward, 0.0, 0.0, 0.0])
+
+    def late(view: Transform, reward: float) -> Array:
+        return np.append(canary_term(view, reward)[:-1], np.zeros(1 + APART))
+
+    return _moved(learner, neighbour, (at_once, late))
 
 
 @linear("linear bandit, three rounds of one user", LinearBandit, attainable=0.97, contributions=3)

@@ -37,7 +37,7 @@ class Nodes:
     norm: str  # of its noise
     pair: tuple[Any, Any]  # the canary's records
     nobody: Any  # a record that tells nothing
-    tree: Tree = TWO
+    tree: Tree = TWO  # of two rounds' sums
     changes: dict[str, Any] = field(default_factory=dict)  # of its arguments
 
     def released(self, epsilon: float, noise: Noise, neighbour: int) -> Array:  # (2, dim)

@@ -80,10 +80,11 @@ class Dashboard:
         async def called(request: Request) -> Response:
             session = None
             try:
+                session = None if is_open else await self.sessions.current(request)
+                if session is None:
+                    await self.server.strangers.spend_slowly(address_of(request.scope))
                 if is_open:
-                    self.server.strangers.spend(address_of(request.scope))
                     return await page(request)
-                session = await self.sessions.current(request)
                 if session is None and method == "GET":
                     return self._page("login.html", None, after=_after(request), wrong=None)
                 if session is None:

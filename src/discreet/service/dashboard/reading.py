@@ -16,6 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.bandits.history import SCOPE
 from discreet.bandits.predictions import LEVEL, Effect, effects
 from discreet.evaluation.worth import Totals
 from discreet.features import FeatureMap
@@ -119,7 +120,7 @@ def _view(server: Server, connection: Connection, row: Any) -> View:
             found = _of_devices(tenant, feature_map)
     else:
         policy = learner.policy
-        windows = windows_of(promise, releases, learner.totals)
+        windows = windows_of(promise, administration.decided(releases), learner.totals)
         if learner.belief.informed:
             found = learner.summary(feature_map).effects
     return View(
@@ -173,7 +174,8 @@ def windows_of(
 ) -> list[Window]:
     """Releases as they were published, each with what the ledger says of its noise."""
     scopes: dict[str | int, list[Any]] = {}  # without a scope a release is a window
-    for place, release in enumerate(promise.releases):
+    own = (each for each in promise.releases if not (each.scope or "").startswith(SCOPE))
+    for place, release in enumerate(own):
         scopes.setdefault(release.scope or place, []).append(release)
     windows = []
     booked = scopes.values()  # one more is open

@@ -1,4 +1,4 @@
-"""The relay's routes. What HTTP adds to a report (address, headers, time) is looked at nowhere."""
+"""The relay's routes. What HTTP adds to a report (address, headers, time) is kept nowhere."""
 
 import asyncio
 import binascii
@@ -20,6 +20,7 @@ from discreet.service import asgi, logs
 from discreet.service.asgi import EVERYBODY, answer, problem
 from discreet.service.bodies import decoded
 from discreet.service.errors import Problem, invalid, not_found
+from discreet.service.limits import address_of
 from discreet.service.relay.batches import Relay, Sealed
 from discreet.service.replies import StatusReply
 from discreet.service.reports import ID
@@ -134,6 +135,7 @@ class Routes:
     async def sealed(self, request: Request) -> Response:
         """Take a sealed report."""
         name = self._name(request)
+        await self.relay.strangers.spend_slowly(address_of(request.scope))
         limit = self.relay.settings.body_limit
         headers = request.headers.raw
         raw = await self.relay.bodies.read(headers, request.receive, limit)

@@ -31,7 +31,7 @@ from discreet.service import logs
 from discreet.service.client import Client, ServiceError
 from discreet.service.errors import Problem
 from discreet.service.learning import CLOSED
-from discreet.service.limits import STRANGERS_BODIES, Bodies
+from discreet.service.limits import BURST_SECONDS, STRANGERS_BODIES, Addresses, Bodies
 from discreet.service.relay import store as tables
 from discreet.service.relay.store import RelayStore, new_place
 from discreet.service.reports import BATCH_SECONDS, MOST_BATCH_BYTES, SMALL
@@ -76,6 +76,8 @@ class Relay:
             raise
         self.writer = Writer()
         self.bodies = Bodies(STRANGERS_BODIES)
+        rate = settings.public_rate
+        self.strangers = Addresses(rate, rate * BURST_SECONDS)
         self.server = "unknown"  # ok, away or refused: how the last call to it went
         self.forwarded = dict.fromkeys(settings.bandits, 0)
         self.dropped = dict.fromkeys(settings.bandits, 0)

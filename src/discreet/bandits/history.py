@@ -1,0 +1,81 @@
+"""A warm start: what an old log teaches before the first decision.
+
+The log is read as the bandit's own stream is: in windows, each with a transform that earlier
+releases made, each released once. A row of the log belongs to one window, and to no decision of
+this bandit, so its people pay what those of the bandit pay: the windows are disjoint (parallel
+composition), and `contributions` rounds of one person may lie in any of them.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.arrays import Array
+from discreet.bandits.estimators import InformationWeighted
+from discreet.privacy import Budget, Ledger
+from discreet.privacy.noise import Noise
+
+SCOPE = "log, "  # before the name of a window, in what is booked
+
+
+def bounded(
+    rows: Array, rewards: Array, norm_bound: float, reward_range: tuple[float, float]
+) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Rows in the unit ball, rewards in their range (beyond it they are clipped), and which count.
+
+    A row or reward that is not finite counts for nothing, alone: nobody else's is touched.
+    """
+    low, high = reward_range
+    fine = np.isfinite(rows).all(axis=1) & np.isfinite(rewards)
+    rows = np.where(fine[:, None], rows, 0.0) / norm_bound
+    largest = np.abs(rows).max(axis=1, initial=1.0)[:, None]  # squares stay finite
+    lengths = largest * np.linalg.norm(rows / largest, axis=1)[:, None]
+    return rows / np.maximum(lengths, 1.0), np.clip(np.where(fine, rewards, low), low, high), fine
+
+
+def learned_from(
+    estimator: InformationWeighted,
+    ledger: Ledger,
+    noise: Noise,
+    rows: Array,  # (n, dim), bounded
+    rewards: Array,  # (n,), bounded, in units of the largest
+    fine: NDArray[np.bool_],  # (n,), which count
+    *,
+    public: bool,
+) -> tuple[Any, Ledger]:
+    """The belief after a log, and the ledger with what it released: nothing, if it is public."""
+    prior = estimator.prior
+    if public:
+        off = Budget(math.inf, estimator.budget.delta, estimator.budget.contributions)
+        estimator = replace(estimator, budget=off)
+    belief = estimator.prior
+    for start, end in _windows(estimator, len(rows)):
+        window = estimator.open(belief, end - start, noise)
+        window.attach(estimator, noise)
+        places = start + np.flatnonzero(fine[start:end])
+        none = np.zeros(len(places), dtype=bool)
+        # No row is held out, and none earns anything in this bandit's totals (`late`). Replaced, a
+        # row stays in its window, or is gone from it: `window.sensitivity` bounds both.
+        window.fold(rows[places], rewards[places], none, ~none)
+        if not public:
+            booked = (
+                replace(release, what=f"old log: {release.what}", scope=f"{SCOPE}{release.scope}")
+                for release in window.opening
+            )
+            ledger = ledger._including(*booked)
+        belief, _ = window.close(belief)
+    return (replace(belief, may_clip=prior.may_clip) if public else belief), ledger
+
+
+def _windows(estimator: InformationWeighted, rows: int) -> Iterator[tuple[int, int]]:
+    """Where windows of the log begin and end: by the number of its rows alone."""
+    start, windows = 0, 0
+    while start < rows:
+        size = estimator.size(start, windows)
+        end = start + size if rows - start >= 2 * size else rows
+        yield start, end
+        start, windows = end, windows + 1

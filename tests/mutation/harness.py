@@ -1,0 +1,386 @@
+"""Mutants by the hundred: privacy-critical lines are broken one by one, and tests must notice.
+
+    python tests/mutation/harness.py                 all that are chosen; 1 if under 95% are caught
+    python tests/mutation/harness.py ledger --all    every mutant of files with this in their name
+
+A mutant is one change of one line that a promise depends on (`CRITICAL`):
+
+    halved, doubled   a number that is named sensitivity, scale, mu, epsilon, a bound, ...
+    off by one        < and <=, > and >=; a whole number and its neighbour
+    swapped           + and -, * and /, min and max, and and or, is and ==
+    dropped           a check that raises, or a call whose value nobody takes
+    early return      of a function that returns nothing
+
+The library is loaded once. Each mutant has a process of its own (fork), in which the code of one
+function is put in place of its own, wherever it is held; then the tests run that are named for its
+file, the nearest first, up to the first failure. Survivors that change nothing that is promised
+stand in survivors.txt with the reason and are not counted; others are printed.
+"""
+
+import argparse
+import ast
+import contextlib
+import copy
+import gc
+import importlib
+import os
+import random
+import re
+import signal
+import sys
+import time
+import traceback
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "discreet"
+SURVIVORS = Path(__file__).with_name("survivors.txt")
+LEAST = 0.95  # of the mutants are to be caught
+SECONDS = 120  # of CPU; a mutant that hangs is caught
+SEED = 36  # of the choice, where a file has more mutants than are taken
+
+CRITICAL = re.compile(
+    r"sensitiv|scale|std\b|\bmu\b|\brho\b|epsilon|delta|\bbound|clip|moved|share|spend|budget"
+    r"|contribution|publish|claim|commit|norm\b|limit|horizon|admit|seen|window\b|mark|owner|kept"
+    r"|honest|minimum|generation|expires|deadline|counted|radius|likely|levels|squares|within"
+)
+NUMBERS = re.compile(
+    r"^_?(sensitivity|scale|std|mu|rho|epsilon|delta|\w*bound|clip|moved|share|unit|radius|moves"
+    r"|contributions|spacing|squares|levels|kappa|cost|\w*fraction|likely|reach|limit)$"
+)
+
+# file: (how many of its mutants, tests, nearest first)
+TARGETS: dict[str, tuple[int, str]] = {
+    "privacy/budget.py": (10, "privacy/test_budget.py privacy/test_ledger.py"),
+    "privacy/gaussian.py": (14, "privacy/test_gaussian.py privacy/test_ledger.py"),
+    "privacy/release.py": (
+        10,
+        "privacy/test_release.py privacy/test_ledger.py privacy/test_mechanisms.py",
+    ),
+    "privacy/ledger.py": (24, "privacy/test_ledger.py privacy/test_all_or_nothing.py"),
+    "privacy/guarantee.py": (6, "privacy/test_ledger.py privacy/test_budget.py"),
+    "privacy/mechanisms.py": (16, "privacy/test_mechanisms.py privacy/test_lattice.py"),
+    "privacy/accumulator.py": (14, "privacy/test_accumulator.py privacy/test_lattice.py"),
+    "privacy/prefix.py": (
+        20,
+        "privacy/test_prefix.py privacy/test_tree.py privacy/test_lattice.py",
+    ),
+    "privacy/tree.py": (16, "privacy/test_tree.py privacy/test_prefix.py"),
+    "privacy/toeplitz.py": (14, "privacy/test_toeplitz.py privacy/test_prefix.py"),
+    "privacy/channels.py": (16, "privacy/test_local.py privacy/test_interval.py"),
+    "privacy/sphere.py": (12, "privacy/test_local.py privacy/test_portable.py"),
+    "privacy/shuffle.py": (16, "privacy/test_shuffle.py"),
+    "privacy/noise.py": (10, "privacy/test_noise.py privacy/test_lattice.py"),
+    "state/live.py": (12, "test_state.py contract/test_live.py"),
+    "state/files.py": (10, "test_state.py contract/test_saved.py"),
+    "local/device.py": (16, "local/test_device.py local/test_shuffled.py"),
+    "local/questions.py": (8, "local/test_device.py local/test_vectors.py"),
+    "bandits/window.py": (14, "bandits/test_window.py bandits/test_linear.py"),
+    "bandits/visitors.py": (10, "bandits/test_people.py"),
+    "bandits/holdout.py": (6, "bandits/test_value.py"),
+    "bandits/learner.py": (10, "bandits/test_learner.py bandits/test_linear.py"),
+    "bandits/edge.py": (6, "bandits/test_learner.py bandits/test_linear.py contract/test_edges.py"),
+    "bandits/descent.py": (8, "bandits/test_linear.py bandits/test_window.py"),
+    "regression/steps.py": (10, "regression/test_steps.py regression/test_central.py"),
+    "regression/counts.py": (6, "regression/test_counts.py"),
+    "regression/search.py": (8, "regression/test_search.py"),
+    "regression/glm_erm.py": (8, "regression/test_glm.py"),
+    "regression/glm_sgd.py": (6, "regression/test_glm.py"),
+    "regression/baselines.py": (6, "regression/test_linear.py regression/test_ledger.py"),
+    "online/leader.py": (8, "online/test_ftrl.py online/test_ftpl.py"),
+    "online/feedback.py": (12, "online/test_adversarial.py online/test_projection_free.py"),
+    "online/doubling.py": (6, "online/test_doubling.py"),
+    "optimization/windows.py": (8, "optimization/test_windows.py"),
+    "optimization/directions.py": (8, "optimization/test_choices.py"),
+    "optimization/sparse_windows.py": (10, "optimization/test_windows.py bandits/test_sparse.py"),
+    "evaluation/totals.py": (8, "evaluation/test_abtest.py"),
+    "evaluation/off_policy.py": (6, "evaluation/test_off_policy.py"),
+    "audit/bounds.py": (10, "audit/test_bounds.py"),
+    "audit/counted.py": (10, "audit/test_bounds.py"),
+    "service/fence.py": (10, "service/test_fence.py"),
+}
+# What survivors of the tests above meet, with --wide: whether a public learner shows a move.
+WIDE = ["tests/contract/test_planted.py", "tests/mutation/test_mutants.py"]
+QUIET = ["-q", "-p", "no:cacheprovider", "--no-header"]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One broken line."""
+
+    file: str  # below src/discreet
+    line: int
+    function: str  # its qualified name
+    kind: str  # of the change
+    before: str  # the line, stripped
+    after: str  # the statement, as it became
+
+    @property
+    def name(self) -> str:
+        """The same whatever line it moves to."""
+        return f"{self.file} {self.function}: {self.kind}: {self.before} => {self.after}"
+
+
+_OTHER = {"min": "max", "max": "min"}
+Change = tuple[str, Callable[[ast.AST], None]]
+SWAPS = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+    ast.IsNot: ast.NotEq, ast.Is: ast.Eq, ast.Eq: ast.NotEq,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+    ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+
+
+def _times(node: ast.expr, factor: float) -> ast.expr:
+    return ast.BinOp(node, ast.Mult(), ast.Constant(factor))
+
+
+def changes(node: ast.AST) -> Iterator[Change]:
+    """What can be done to one node of a function; each changes it in place."""
+
+    def scaled(field: str, factor: float) -> Callable[[ast.AST], None]:
+        return lambda n: setattr(n, field, _times(getattr(n, field), factor))
+
+    named = (
+        (isinstance(node, ast.keyword) and node.arg)
+        or (isinstance(node, ast.Assign) and _name(node.targets[0]))
+        or (isinstance(node, ast.AnnAssign) and node.value is not None and _name(node.target))
+    )
+    if named and NUMBERS.match(named) and not isinstance(node.value, ast.Lambda):
+        plain = isinstance(node.value, ast.Name) and node.value.id == named
+        if not plain or isinstance(node, ast.keyword):
+            yield "halved", scaled("value", 0.5)
+            yield "doubled", scaled("value", 2.0)
+    same = isinstance(node, ast.Compare) and ast.unparse(node).replace("type(", "None").count(
+        "None"
+    )
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS and not same:
+        kind = (
+            "off by one"
+            if isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+            else "swapped"
+        )
+        yield kind, lambda n: n.ops.__setitem__(0, SWAPS[type(n.ops[0])]())
+    if isinstance(node, (ast.BinOp, ast.BoolOp)) and type(node.op) in SWAPS:
+        yield "swapped", lambda n: setattr(n, "op", SWAPS[type(n.op)]())
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _OTHER:
+        yield "swapped", lambda n: setattr(n.func, "id", _OTHER[n.func.id])
+    if isinstance(node, ast.Constant) and type(node.value) is int and 0 < node.value < 10:
+        yield "off by one", lambda n: setattr(n, "value", n.value + 1)
+    if isinstance(node, ast.If) and any(isinstance(each, ast.Raise) for each in node.body):
+        yield "dropped", lambda n: setattr(n, "test", ast.Constant(False))
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        yield "dropped", lambda n: setattr(n, "value", ast.Constant(None))
+
+
+def _name(node: ast.AST) -> str:
+    return (
+        node.id
+        if isinstance(node, ast.Name)
+        else node.attr
+        if isinstance(node, ast.Attribute)
+        else ""
+    )
+
+
+def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield prefix + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(node, f"{prefix}{node.name}.")
+
+
+def _statement(function: ast.FunctionDef, line: int) -> str:
+    """The statement of this line as it is written now, in one line."""
+    found = [
+        n for n in ast.walk(function)
+        if isinstance(n, (ast.stmt, ast.keyword)) and n.lineno <= line <= (n.end_lineno or 0)
+    ]  # fmt: skip
+    least = min(found, key=lambda n: (n.end_lineno or 0) - n.lineno)
+    if isinstance(least, (ast.If, ast.While, ast.For, ast.With, ast.FunctionDef)):
+        least = copy.copy(least)
+        least.body = [ast.Pass()]
+        if hasattr(least, "orelse"):
+            least.orelse = []
+    return " ".join(ast.unparse(least).split())[:160]
+
+
+def places(file: str) -> list[tuple[int, int, int]]:
+    """Where a file can be broken: (function, node in it, change of the node); -1 returns early."""
+    text = (SOURCE / file).read_text(encoding="utf-8")
+    lines = text.splitlines()
+    found = list[tuple[int, int, int]]()
+    for at, (_, function) in enumerate(_functions(ast.parse(text))):
+        if function.name in ("__repr__", "__str__", "_repr_html_"):
+            continue
+        nodes = list(ast.walk(function))
+        # Words of an error; what a signature says, which a function's code does not hold.
+        said = [function.args, *(n for n in nodes if isinstance(n, ast.Raise))]
+        quiet = {id(x) for n in said for x in ast.walk(n)}
+        for place, node in enumerate(nodes):
+            line = getattr(node, "lineno", 0)
+            if id(node) not in quiet and line and CRITICAL.search(lines[line - 1]):
+                found += [(at, place, number) for number, _ in enumerate(changes(node))]
+        returns = any(isinstance(n, (ast.Return, ast.Yield)) for n in nodes)
+        if not returns and function.name != "__init__" and len(_body(function)) > 1:
+            found.append((at, -1, 0))
+    return found
+
+
+def made(file: str, at: int, place: int, number: int) -> tuple[Mutant, ast.Module]:
+    """One mutant, and the whole module as it becomes."""
+    text = (SOURCE / file).read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    name, function = list(_functions(tree))[at]
+    if place < 0:
+        first = _body(function)[0]
+        kind, line = "early return", first.lineno
+        function.body.insert(function.body.index(first), ast.Return(None))
+        after = "return"
+    else:
+        node = list(ast.walk(function))[place]
+        line = getattr(node, "lineno", 0)
+        kind, change = list(changes(node))[number]
+        change(node)
+        ast.fix_missing_locations(tree)
+        after = _statement(function, line)
+    ast.fix_missing_locations(tree)
+    return Mutant(file, line, name, kind, text.splitlines()[line - 1].strip(), after), tree
+
+
+def _body(function: ast.FunctionDef) -> list[ast.stmt]:
+    return function.body[1:] if ast.get_docstring(function) else function.body
+
+
+def plant(mutant: Mutant, tree: ast.Module) -> bool:
+    """Put the code of the broken function in place, in this process; whether it was found."""
+    compiled = compile(tree, str(SOURCE / mutant.file), "exec")
+    todo = [compiled]
+    broken = None
+    while todo:
+        code = todo.pop()
+        if code.co_qualname == mutant.function:
+            broken = code
+        todo += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    path = str(SOURCE / mutant.file)
+    found = False
+    for each in gc.get_objects():
+        if isinstance(each, types.FunctionType):
+            code = each.__code__
+            if code.co_qualname == mutant.function and code.co_filename == path:
+                assert broken is not None
+                with contextlib.suppress(ValueError):  # other free variables: another closure
+                    each.__code__ = broken
+                    found = True
+    return found
+
+
+def tried(mutant: Mutant | None, tree: ast.Module | None, tests: list[str]) -> str:
+    """ "caught", "survived", or what went wrong; in a process of its own. None: nothing broken."""
+    child = os.fork()
+    if child == 0:
+        status = 97
+        try:
+            null = os.open(
+                os.environ.get("MUTANTS_LOG", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            )
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+            if mutant is None or tree is None or plant(mutant, tree):
+                status = int(pytest.main([*QUIET, "-x", *tests]))
+            else:
+                status = 98
+        except BaseException:
+            status = 97
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return "caught" if os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGABRT) else "killed"
+    known = {0: "survived", 1: "caught", 2: "caught", 98: "not planted"}
+    return known.get(os.WEXITSTATUS(status), f"status {os.WEXITSTATUS(status)}")
+
+
+def nearest(file: str) -> list[str]:
+    """The tests of a file: its own examples, then those that are named for it."""
+    return [str(SOURCE / file), *(f"tests/{each}" for each in TARGETS[file][1].split())]
+
+
+def chosen(part: str, every: bool) -> Iterator[tuple[Mutant, ast.Module]]:
+    """Those of a run: so many of each file, spread over its functions; files take turns."""
+    waiting = {}
+    for file, (most, _) in TARGETS.items():
+        if part in file:
+            found = places(file)
+            random.Random(SEED).shuffle(found)
+            waiting[file] = found if every else found[:most]
+    while any(waiting.values()):
+        for file, left in waiting.items():
+            if left:
+                yield made(file, *left.pop(0))
+
+
+def equivalent() -> dict[str, str]:
+    """Mutants that break no promise, and why."""
+    known = {}
+    for line in SURVIVORS.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            name, _, reason = line.partition(" :: ")
+            known[name] = reason
+    return known
+
+
+def main() -> int:
+    """Break them one by one; 1 if more than 5% survive."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", nargs="?", default="")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--wide", action="store_true")
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for file in TARGETS:  # loaded once, for all children
+        importlib.import_module("discreet." + file.removesuffix(".py").replace("/", "."))
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    files = [path for file in TARGETS if options.part in file for path in nearest(file)]
+    with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
+        pytest.main([*QUIET, "--collect-only", *dict.fromkeys(files)])  # loaded once, too
+    known = equivalent()
+    counts = dict.fromkeys(("caught", "survived", "equivalent"), 0)
+    passing: dict[str, str] = {}  # what becomes of the tests with nothing broken
+    for mutant, tree in chosen(options.part, options.all):
+        begun = time.monotonic()
+        if mutant.name in known:
+            counts["equivalent"] += 1
+            continue
+        tests = nearest(mutant.file)
+        if mutant.file not in passing:
+            passing[mutant.file] = tried(None, None, tests)
+            if passing[mutant.file] != "survived":
+                print(f"NO USE: {tests}: {passing[mutant.file]} with nothing broken", flush=True)
+        if passing[mutant.file] != "survived":
+            continue
+        verdict = tried(mutant, tree, tests)
+        if verdict == "survived" and options.wide:
+            verdict = tried(mutant, tree, WIDE)
+        counts[verdict] = counts.get(verdict, 0) + 1
+        took = time.monotonic() - begun
+        if verdict != "caught":
+            print(f"{verdict.upper()} {mutant.name}", flush=True)
+        print(f"  {mutant.file}:{mutant.line} {mutant.kind} {verdict} {took:.0f} s", flush=True)
+    told = counts["caught"] + counts["survived"]
+    print(counts, f"{counts['caught'] / max(told, 1):.1%} caught", flush=True)
+    return int(counts["caught"] < LEAST * told)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
