@@ -12,17 +12,19 @@ from typer import Argument, Exit, Option
 from discreet.cli.audit import attacked
 from discreet.cli.options import Given, Workers, read_file
 
+Sources = Annotated[
+    list[str],
+    Argument(
+        metavar="FILE...",
+        help="What learners, models or ledgers have saved; definitions of the service or "
+        "guarantees (JSON); http://HOST/v1/bandits/NAME of a running bandit (its key in "
+        "DISCREET_KEY).",
+    ),
+]
+
 
 def dossier(
-    sources: Annotated[
-        list[str],
-        Argument(
-            metavar="FILE...",
-            help="What learners, models or ledgers have saved; definitions of the service or "
-            "guarantees (JSON); http://HOST/v1/bandits/NAME of a running bandit (its key in "
-            "DISCREET_KEY).",
-        ),
-    ],
+    sources: Sources,
     out: Annotated[
         Path,
         Option(
