@@ -115,7 +115,8 @@ def test_each_reward_and_report_of_a_stranger_counts_as_a_call(tmp_path, impatie
     server.client().create("local", LOCAL)
     try:
         for path, field in (("b/learn", "rewards"), ("local/reports", "reports")):
-            many = json.dumps({field: [{"decision": FORGED}] * 90}).encode()
+            item = {"decision": FORGED} if field == "rewards" else {"id": "0" * 32}
+            many = json.dumps({field: [item] * 90}).encode()
             found = [sent(server, f"/v1/bandits/{path}", many) for _ in range(4)]
             assert found[0] == 200
             assert found[2:] == [429, 429]
