@@ -16,7 +16,7 @@ from discreet.arrays import Array, finite, integer, one_of, positive, within
 from discreet.bandits import LinearBandit, People
 from discreet.environments import play
 from discreet.environments.linear import LinearWorld, linear_world
-from discreet.experiments.sheet import COLOURS, Setting, Sheet
+from discreet.experiments.sheet import Setting, Sheet
 from discreet.experiments.statistics import one_more
 from discreet.privacy import SeededNoise
 from discreet.words import rough
@@ -257,12 +257,15 @@ class Stream:
 
     def draw(self, axis: Any, trust: str, forecasts: "Sequence[Forecast]", tick: Tick) -> None:
         """Regret against rounds: private, without privacy, and a uniform choice."""
+        from discreet.experiments.figures import colour_of
+
         plain = forecasts[0]
         t = plain.rounds[1:]
         axis.plot(t, plain.uniform * t, ":", color="grey", label="uniform choice")
         axis.plot(t, plain.regret.mean(axis=0)[1:], color="black", label="without privacy")
         lines = [line for line in forecasts if line.trust == trust]
-        for line, colour in zip(lines, COLOURS * len(lines), strict=False):
+        for line in lines:
+            colour = colour_of(line.epsilon)
             curves = line.regret[:, 1:]
             axis.plot(t, curves.mean(axis=0), color=colour, label=f"epsilon = {line.epsilon:g}")
             ends = curves.min(axis=0), curves.max(axis=0)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.cm import viridis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
@@ -27,6 +28,8 @@ MARKS = "osD^vP"
 INK = "#123456"  # stands for the colour of the page's text
 GREY = "#8a8a8a"
 PANELS = 3  # side by side
+WIDTH = 3.4  # inches of one
+STEP = 0.85  # inches of a step and what is written on it
 _STYLE: Any = {
     "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK,
     "ytick.color": INK, "axes.facecolor": "none", "figure.facecolor": "none",
@@ -53,9 +56,8 @@ def curves(results: Results, environment: str) -> str:
                 colour = _colour(results, learner)
                 dashed = {} if learner in private else {"linestyle": (0, (5, 1.5))}
                 axis.plot(n, mean, color=colour, label=label(learner), **dashed)
-                low, high = mean - half, mean + half
-                floor = mean.clip(min=1e-12) / 10 if above else -np.inf
-                axis.fill_between(n, np.maximum(low, floor), high, color=colour, alpha=0.18, lw=0)
+                low, high = ends(mean, half, logarithmic=above)
+                axis.fill_between(n, low, high, color=colour, alpha=0.18, lw=0)
             axis.plot(*blind, ":", color=GREY, label=task.blind)
             axis.set(xlabel=task.axis, title=budget(epsilon))
         if above:
@@ -78,24 +80,28 @@ def against_epsilon(results: Results) -> str:
     with panels(len(names)) as (figure, axes):
         for axis, name in zip(axes, names, strict=False):
             here = summary[summary["environment"] == name]
+            wide = 0 < 3 * here["mean"].min() < here[["mean", "blind"]].max(axis=None)
             for learner, rows in here.groupby("learner", sort=False):
                 colour = _colour(results, learner)
                 finite = rows[np.isfinite(rows["epsilon"])]
                 if learner in private and len(finite):
-                    axis.errorbar(finite["epsilon"], finite["mean"], finite["half"].fillna(0),
+                    mean, half = finite["mean"].to_numpy(), finite["half"].fillna(0).to_numpy()
+                    low, high = ends(mean, half, logarithmic=wide)
+                    axis.errorbar(finite["epsilon"], mean, (mean - low, high - mean),
                                   color=colour, marker=_mark(results, learner), markersize=5,
                                   capsize=3, label=label(learner))  # fmt: skip
                 elif learner not in private:
                     mean, half = rows[["mean", "half"]].iloc[0]
                     axis.axhline(mean, color=colour, linestyle=(0, (5, 1.5)), label=label(learner))
                     if half == half:
-                        axis.axhspan(mean - half, mean + half, color=colour, alpha=0.12, lw=0)
+                        span = ends(mean, half, logarithmic=wide)
+                        axis.axhspan(*span, color=colour, alpha=0.12, lw=0)
             axis.axhline(here["blind"].mean(), color=GREY, linestyle=":", label=task.blind)
             ticks = [e for e in results.experiment.epsilons if math.isfinite(e)]
             axis.set(xscale="log", xlabel="epsilon (less hides more)", title=label(name))
             axis.set_xticks(ticks, [f"{e:g}" for e in ticks])
             axis.minorticks_off()
-            if 0 < 3 * here["mean"].min() < here[["mean", "blind"]].max(axis=None):
+            if wide:
                 logarithmic(axis, "y")
         axes[0].set_ylabel(f"{task.measure} at the end")
         legend(figure, axes[0])
@@ -108,7 +114,8 @@ def waterfall(results: Results, learner: str) -> str:
     task = results.task
     reference = results.reference
     names = [each.title for each in results.experiment.environments]
-    with panels(len(names)) as (figure, axes):
+    wide = STEP * (len(results.experiment.epsilons) + 2)
+    with panels(len(names), width=max(WIDTH, wide)) as (figure, axes):
         for axis, name in zip(axes, names, strict=False):
             here = summary[summary["environment"] == name]
             rows = here[here["learner"] == learner].sort_values("epsilon", ascending=False)
@@ -241,22 +248,47 @@ def label(title: str) -> str:
 
 
 @contextmanager
-def panels(count: int, *, same_scale: bool = False) -> Iterator[tuple[Any, Sequence[Any]]]:
-    """A picture with so many panels, in the style of all pictures."""
-    columns = min(count, PANELS)
-    rows = math.ceil(count / PANELS)
+def panels(
+    count: int, *, same_scale: bool = False, width: float = WIDTH
+) -> Iterator[tuple[Any, Sequence[Any]]]:
+    """A picture with so many panels, in the style of all pictures; fewer side by side if wider."""
+    columns = min(count, max(1, int(PANELS * WIDTH / width)))
+    rows = math.ceil(count / columns)
     with rc_context(_STYLE):
-        figure = Figure(figsize=(max(3.4 * columns, 5.6), 3.1 * rows + 0.5), layout="constrained")
+        figure = Figure(figsize=(max(width * columns, 5.6), 3.1 * rows + 0.5), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, sharey=same_scale).ravel()
         for spare in axes[count:]:
             spare.set_visible(False)
         yield figure, list(axes[:count])
 
 
+def ends(mean: Any, half: Any, *, logarithmic: bool) -> tuple[Any, Any]:
+    """Of an interval around a mean; on a logarithmic axis the one of its logarithm.
+
+    >>> ends(10.0, 5.0, logarithmic=False)
+    (5.0, 15.0)
+    >>> [round(float(each), 2) for each in ends(10.0, 5.0, logarithmic=True)]
+    [6.07, 16.49]
+    """
+    if not logarithmic:
+        return mean - half, mean + half
+    factor = np.exp(half / np.maximum(mean, 1e-300))
+    return mean / factor, mean * factor
+
+
+def colour_of(epsilon: float) -> Any:
+    """One colour for one budget, in every picture: light is little noise; black is no privacy."""
+    if math.isinf(epsilon):
+        return "black"
+    place = (math.log10(epsilon) + 1.5) / 3  # from 0.03 to 30
+    return viridis(1 - min(max(place, 0.0), 1.0) * 0.9)
+
+
 def logarithmic(axis: Any, which: str) -> None:
     """Logarithmic "x", "y" or "xy" with plain numbers at their ticks; after all is drawn."""
     for name in which:
-        axis.set(**{f"{name}scale": "log"})
+        if getattr(axis, f"get_{name}scale")() != "log":
+            axis.set(**{f"{name}scale": "log"})  # again, it would take labels off panels beside it
         ticks = getattr(axis, f"{name}axis")
         low, high = ticks.get_view_interval()
         steps = LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0))

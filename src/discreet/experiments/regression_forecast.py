@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.arrays import Array, finite, integer, positive, within
-from discreet.experiments.sheet import COLOURS, Setting, Sheet
+from discreet.experiments.sheet import Setting, Sheet
 from discreet.experiments.statistics import one_more
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateLinearRegression
@@ -122,6 +122,8 @@ class Question:
         Curves are those of the formula, corrected as fits to the question's rows correct it. None
         lies below least squares, and none above that of a smaller epsilon.
         """
+        from discreet.experiments.figures import colour_of
+
         X = self.covariates
         known: dict[str, Any] = {"label_noise": self.noise}
         ends = max(10, self.rows / 30), 30 * self.rows
@@ -130,7 +132,8 @@ class Question:
         axis.plot(n, plain, color="black", label="without privacy")
         smaller = np.full(len(n), math.inf)  # error at the epsilon before
         lines = [line for line in answers if line.trust == trust]
-        for line, colour in zip(lines, COLOURS * len(lines), strict=False):
+        for line in lines:
+            colour = colour_of(line.epsilon)
             factor = line.error / line.formula
             private = []
             limit = []
@@ -142,7 +145,7 @@ class Question:
             smaller = np.minimum(np.maximum(private, plain), smaller)
             axis.plot(n, smaller, color=colour, label=f"epsilon = {line.epsilon:g}")
             axis.plot(n, limit, "--", color=colour, linewidth=0.9)
-        axis.plot([], [], "--", color="grey", linewidth=0.9, label="limit (scale)")
+        axis.plot([], [], "--", color="grey", linewidth=0.9, label="dashed: limit (scale)")
         axis.axvline(self.rows, color="grey", linewidth=0.6)
         if self.target is not None:
             axis.axhline(self.target, color="grey", linewidth=0.6)

@@ -15,7 +15,6 @@ from discreet import __version__
 from discreet.arrays import one_of, positive
 from discreet.experiments.pages import assert_new, render, write_new
 
-COLOURS = ("#c9a227", "#5b8e7d", "#2f4b7c", "#a05195", "#d45087")  # of budgets
 Setting = tuple[str, float]  # trust and epsilon; ("none", inf) is without privacy
 
 

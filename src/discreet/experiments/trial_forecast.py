@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from discreet.evaluation.forecast import Trial
-from discreet.experiments.sheet import COLOURS, Setting, Sheet
+from discreet.experiments.sheet import Setting, Sheet
 
 POINTS = 13  # of a curve
 BESIDE = 3.0  # times as much privacy and a third of it, where a single budget is asked for
@@ -94,15 +94,16 @@ class TrialQuestion:
         self, axis: Any, trust: str, answers: Sequence[Needed], tick: Callable[[int], object]
     ) -> None:
         """Width against people: without privacy, at the budgets, and beside a single one."""
+        from discreet.experiments.figures import colour_of
+
         known = [each.people for each in answers if each.people is not None]
         middle = float(np.median(known)) if known else 1e5
         people = np.geomspace(middle / 30, 10 * middle, POINTS).astype(int)
         budgets = [each.epsilon for each in answers[1:]]
         if len(budgets) == 1:
             budgets = [budgets[0] / BESIDE, budgets[0], budgets[0] * BESIDE]
-        lines = [("black", math.inf), *zip(COLOURS * len(budgets), budgets, strict=False)]
-        for colour, epsilon in lines:
+        for epsilon in (math.inf, *budgets):
             half = [self.trial.interval(int(n), epsilon).half_width for n in people]
             name = "without privacy" if math.isinf(epsilon) else f"epsilon = {epsilon:.3g}"
-            axis.plot(people, half, color=colour, label=name)
+            axis.plot(people, half, color=colour_of(epsilon), label=name)
         axis.axhline(abs(self.trial.lift), color="grey", linewidth=0.6)

@@ -367,6 +367,14 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
         return rows if constant is None else np.column_stack([rows, constant])
 
 
+def _elsewhere(X: Any) -> tuple[str, ...]:
+    """What stays unprotected where rows are not in memory."""
+    source = X.source if isinstance(X, Unread) else X
+    if is_unread(source) and not hasattr(source, "mapInArrow"):
+        return IN_A_FILE
+    return IN_A_CLUSTER if is_distributed(source) else ()
+
+
 def _refusal(kind: str, name: str) -> str:
     """Why `fit` takes no such argument."""
     if name != "sample_weight":
@@ -376,14 +384,6 @@ def _refusal(kind: str, name: str) -> str:
         "and intervals are of rows that count alike; a weight read off a row's own values would be "
         "private, too. Where weights are public and say how often, leave out rows by public coins"
     )
-
-
-def _elsewhere(X: Any) -> tuple[str, ...]:
-    """What stays unprotected where rows are not in memory."""
-    source = X.source if isinstance(X, Unread) else X
-    if is_unread(source) and not hasattr(source, "mapInArrow"):
-        return IN_A_FILE
-    return IN_A_CLUSTER if is_distributed(source) else ()
 
 
 def unit_rows(X: Any, bound: float, intercept: bool) -> Any:

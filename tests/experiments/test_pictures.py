@@ -1,0 +1,192 @@
+"""Every picture is drawn and looked at: no text is raw markup, cut off, or over another one."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from discreet.evaluation import ABTest
+from discreet.experiments import figures
+from discreet.experiments.demo import demo_experiment
+from discreet.experiments.experiment import Cell
+from discreet.experiments.results import Results
+from discreet.experiments.tasks import cells_of
+from discreet.privacy import SeededNoise
+
+
+def faults(figure):
+    """What a reader would stumble over."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    page = figure.bbox
+    texts = [each for each in figure.findobj(Text) if each.get_text()]
+    found = []
+    boxes = []
+    for each in texts:
+        words = each.get_text()
+        box = each.get_window_extent(renderer)
+        if not _shown(each, figure) or box.width < 1:
+            continue
+        if "$" in words or "mathdefault" in words:
+            found.append(f"markup: {words}")
+        if box.x0 < -1 or box.y0 < -1 or box.x1 > page.x1 + 1 or box.y1 > page.y1 + 1:
+            found.append(f"cut: {words}")
+        boxes.append((words, box))
+    for (one, a), (other, b) in itertools.combinations(boxes, 2):
+        wide = min(a.x1, b.x1) - max(a.x0, b.x0)
+        high = min(a.y1, b.y1) - max(a.y0, b.y0)
+        if wide > 1 and high > 2:
+            found.append(f"overlap: {one} / {other}")
+    return found
+
+
+def _shown(text, figure):
+    if not text.get_visible():
+        return False
+    for axis in figure.axes:
+        for ticks in (axis.xaxis, axis.yaxis):
+            for tick in ticks.get_major_ticks() + ticks.get_minor_ticks():
+                if text in (tick.label1, tick.label2):
+                    low, high = sorted(ticks.get_view_interval())
+                    inside = low * (1 - 1e-9) <= tick.get_loc() <= high * (1 + 1e-9)
+                    return axis.get_visible() and inside and ticks.get_visible()
+    return text.axes is None or text.axes.get_visible()
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """All figures that were drawn, whose faults are the test's."""
+    found = []
+    original = figures.svg
+
+    def looked_at(figure):
+        found.append(faults(figure))
+        return original(figure)
+
+    monkeypatch.setattr(figures, "svg", looked_at)
+    return found
+
+
+def results_of(epsilons, top):
+    """Made-up results of an experiment of the demo's kind: regrets up to `top`."""
+    plan = demo_experiment(rounds=20_000, seeds=3)
+    plan = replace(plan, epsilons=epsilons)
+    rng = np.random.default_rng(0)
+    n = np.unique(np.geomspace(10, 20_000, 30).astype(int))
+
+    def record(cell: Cell):
+        scale = 1.0 if math.isinf(cell.epsilon) else 1 + 1 / cell.epsilon
+        value = top * scale * np.sqrt(n / n[-1]) * rng.uniform(0.8, 1.2)
+        return {"n": n, "value": value, "blind": 3 * top * n / n[-1], "trust": "joint",
+                "delta": 1e-6, "statement": "", "seconds": {}}  # fmt: skip
+
+    return Results(plan, [(cell, record(cell)) for cell in cells_of(plan)])
+
+
+@pytest.mark.parametrize("top", [0.02, 30.0, 5e5])
+@pytest.mark.parametrize("epsilons", [(1.0,), (math.inf, 3.0, 1.0, 0.3), (8, 4, 2, 1, 0.5, 0.1)])
+def test_report__pictures_can_be_read(drawn, epsilons, top):
+    results = results_of(epsilons, top)
+    for environment in results.frame["environment"].unique():
+        figures.curves(results, environment)
+    figures.against_epsilon(results)
+    learner = next(iter(results.summary()["learner"]))
+    figures.waterfall(results, learner)
+    assert len(drawn) >= 3
+    assert not [fault for each in drawn for fault in each]
+
+
+def test_looks__pictures_can_be_read(drawn):
+    rng = np.random.default_rng(0)
+    metrics = {"converted": (0, 1), "revenue": (0, 200), "minutes on the page": (0, 60)}
+    test = ABTest(("control", "short form", "long form"), metrics, 1.0, noise=SeededNoise(0))
+    for start in range(0, 6000, 1500):
+        people = np.arange(start, start + 1500)
+        test.add_many(
+            people, {name: high * rng.random(1500) for name, (_, high) in metrics.items()}
+        )
+        test.look()
+    figures.looks(test.history)
+    assert drawn == [[]]
+
+
+def test_audit__the_picture_can_be_read(monkeypatch, tmp_path):
+    found = []
+    original = Figure.savefig
+
+    def saved(figure, *args, **kwargs):
+        found.append(faults(figure))
+        return original(figure, *args, **kwargs)
+
+    monkeypatch.setattr(Figure, "savefig", saved)
+    bars = [(f"attack number {k} on a learner", k / 40, 0.9) for k in range(30)]
+    figures.audit_figure(bars, tmp_path)
+    assert found == [[]]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["--rows", "2000", "--dim", "3", "--epsilon", "1", "--epsilon", "0.3"],
+        ["--rounds", "300", "--dim", "3", "--epsilon", "1"],
+    ],
+    ids=["rows", "rounds"],
+)
+def test_forecast__pictures_can_be_read(asked, tmp_path, monkeypatch, capsys):
+    from discreet.cli import main
+
+    found = []
+    original = Figure.savefig
+
+    def saved(figure, *args, **kwargs):
+        found.append(faults(figure))
+        return original(figure, *args, **kwargs)
+
+    monkeypatch.setattr(Figure, "savefig", saved)
+    monkeypatch.setattr("discreet.experiments.bandit_forecast.SECONDS", 0.1)
+    monkeypatch.setattr("discreet.experiments.regression_forecast.MOST_RUNS", 8)
+    assert main(["forecast", *asked, "--out", str(tmp_path)]) == 0
+    assert found == [[]]
+
+
+def test_faults__raw_ticks_cut_titles_and_overlaps_are_found():
+    picture = Figure(figsize=(3, 2))
+    axis = picture.subplots()
+    axis.set_title("a title that is far too long for such a small picture and is cut")
+    axis.text(0.5, 0.5, "one")
+    axis.text(0.51, 0.5, "two")
+    axis.text(0.1, 0.1, r"$\mathdefault{10^{3}}$", parse_math=False)
+    kinds = {each.split(":")[0] for each in faults(picture)}
+    assert kinds == {"markup", "cut", "overlap"}
+
+
+def test_colours__one_for_each_budget_in_every_picture():
+    shown = [figures.colour_of(e) for e in (math.inf, 10, 3, 1, 0.3, 0.1)]
+    assert len(set(map(tuple, shown[1:]))) == 5
+    assert figures.colour_of(1.0) == shown[3]
+
+
+def test_compare__differences_are_of_the_same_seeds(tmp_path):
+    results = results_of((math.inf, 1.0), 30.0)
+    learner, other = (each.title for each in results.experiment.learners[:2])
+    found = results.compare(learner, other)
+    last = results.frame[results.frame["n"] == results.frame["n"].max()]
+    (row,) = found.frame[found.frame["epsilon"] == 1.0].to_dict("records")[:1]
+    here = last[(last["environment"] == row["environment"]) & (last["epsilon"] == 1.0)]
+    a, b = (here[here["learner"] == each].sort_values("seed")["value"] for each in (learner, other))
+    assert row["difference"] == pytest.approx(np.mean(a.to_numpy() - b.to_numpy()))
+    assert row["low"] < row["difference"] < row["high"]
+    assert row["seeds"] == 3
+    assert found.markdown().count("\n") == len(found.frame) + 1
+    assert found.latex().splitlines()[-1] == r"\end{tabular}"
+    assert r"\toprule" in found.latex()
+    with pytest.raises(ValueError, match="learner must be one of"):
+        results.compare(learner, "nobody")
+    results.save(tmp_path)
+    assert (tmp_path / "results.csv").read_text().startswith("environment,learner,trust")
