@@ -1,18 +1,20 @@
 """W and U solve their equations; forecasts keep the order that theory demands."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.regression import information
+from discreet.regression import NoisyFitWarning, PrivateLogisticRegression, information
 from discreet.regression.information import (
     error_limit,
     expected_error,
     information_matrix,
     price_of_privacy,
+    rows_for_classes,
     rows_needed,
 )
 
@@ -222,3 +224,21 @@ def test_rows_needed__reaches_the_target_and_no_more():
 def test_expected_error__says_what_is_wrong(arguments, message):
     with pytest.raises(ValueError, match=message):
         expected_error(**arguments)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0])
+def test_rows_for_classes__is_where_a_fit_begins_to_warn(epsilon):
+    n = rows_for_classes(8, epsilon)
+    warned = []
+    for rows in (int(0.7 * n), int(1.4 * n)):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((rows, 8))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        model = PrivateLogisticRegression(
+            epsilon, classes=(0, 1), fit_intercept=False, random_state=0
+        )
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            model.fit(X, rng.random(rows) < 0.5)
+        warned.append(any(each.category is NoisyFitWarning for each in seen))
+    assert warned == [True, False]

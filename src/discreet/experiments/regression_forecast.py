@@ -22,6 +22,7 @@ from discreet.regression.information import (
     error_limit,
     expected_error,
     price_of_privacy,
+    rows_for_classes,
     rows_needed,
 )
 from discreet.words import at_least, fixed, rough
@@ -81,7 +82,8 @@ class Question:
             "ratio^2 comes to with rows enough. limit: scale below which no private estimator "
             "gets. "
             + (f"rows needed: for an error of {target:g}. " if target is not None else "")
-            + f"delta = {self.delta:g} (local: 0)."
+            + f"delta = {self.delta:g} (local: 0). "
+            + self._classes(answers, known)
         )
         return Sheet(
             title=f"What to expect of {self.rows:,} rows, {known} features {what}, label noise "
@@ -94,6 +96,22 @@ class Question:
             "logarithmic.",
             question=vars(self),
             answers=[vars(line) for line in answers],
+        )
+
+    def _classes(self, answers: "Sequence[Answer]", known: int) -> str:
+        """From how many rows on a classifier of these features is no gamble."""
+        found = [
+            f"{rows_for_classes(known, each.epsilon, self.delta):,} "
+            f"({rows_for_classes(known, each.epsilon, self.delta, base_rate=0.05):,}) at epsilon = "
+            f"{each.epsilon:g}"
+            for each in answers
+            if each.trust == "central"
+        ]
+        if not found:
+            return ""
+        return (
+            "classes: a classifier may know nothing, and warns, below this many rows, half of them "
+            f"(a twentieth) of one class: {', '.join(found)}."
         )
 
     def draw(

@@ -26,6 +26,7 @@ from discreet.regression.central import EARLY_FRACTION
 from discreet.regression.local_server import CLIP as LOCAL_CLIP
 from discreet.regression.local_server import PHASES, SCALE, SHUFFLED_PHASES
 from discreet.regression.sample import EARLY_ROWS, MANY_ROWS
+from discreet.regression.surroundings import TOO_NOISY
 
 CLIP = 2.0  # residuals are cut at about this many standard deviations
 FRACTIONS = (0.2, 0.15, 0.27, 0.38)  # of mu^2: a fit is forecast as four steps
@@ -182,6 +183,21 @@ def error_limit(
     U = _solve(covariates, math.inf, min(1.0, sigma / (alpha * math.sqrt(n))), 1e-4)
     covariance = _with_prior(sigma**2 / (d * alpha**2 * n) * U @ U, d)
     return max(limit, _errors(covariates, covariance)[norm])
+
+
+def rows_for_classes(d: int, epsilon: float, delta: float = 1e-6, *, base_rate: float = 0.5) -> int:
+    """Rows below which a private classifier of d features warns that it may know nothing.
+
+    A gradient's noise, 2 max(p, 1 - p) / mu, is there `TOO_NOISY` times its sampling error in a
+    direction, (n p (1 - p) / d)^(1/2), p the fraction of rows of the rarer class.
+
+    >>> rows_for_classes(30, 1.0), rows_for_classes(30, 1.0, base_rate=0.01)
+    (343, 33926)
+    """
+    mu = gaussian_mu(epsilon, delta)
+    p = base_rate
+    n = d * (2 * max(p, 1 - p) / (mu * TOO_NOISY)) ** 2 / (p * (1 - p))
+    return math.ceil(n) if math.isfinite(n) else TOO_MANY
 
 
 def rows_needed(
