@@ -3,6 +3,7 @@
     python benchmarks/audit.py [--full] [--workers 2] [--runs 10000] [--seed 0]
     python benchmarks/audit.py --rooms regression --attacks "glm erm" "glm sgd, logistic"
     python benchmarks/audit.py --ideal     what perfect attacks would prove, over seeds
+    python benchmarks/audit.py --power     whether half the noise is caught, attack by attack
 
 10^4 runs a side; with --full 10^5 for attacks on Gaussian claims (slow learners less). All
 figures of docs/audits.md are from here: results are kept in out/, so that rooms and attacks can be
@@ -32,6 +33,7 @@ from discreet.privacy import gaussian_mu
 FOLDER = Path(__file__).parent.parent / "docs"
 USUAL = Path("out/audit.json")
 FULL = Path("out/audit-full.json")
+POWER = Path("out/audit-power.json")
 CONFIDENCE = 0.999  # of all verdicts together
 
 
@@ -44,9 +46,13 @@ def main() -> None:
     parser.add_argument("--rooms", nargs="*", default=ROOMS)
     parser.add_argument("--attacks", nargs="*", default=list(ATTACKS))
     parser.add_argument("--ideal", action="store_true")
+    parser.add_argument("--power", action="store_true")
     options = parser.parse_args()
     if options.ideal:
         ideal()
+        return
+    if options.power:
+        power(options)
         return
     results: list[Audited] = []
     for room in options.rooms:
@@ -67,6 +73,31 @@ def main() -> None:
     broken = [each.attack.name for each in results if each.verdict == "BROKEN"]
     print(f"refuted at {CONFIDENCE} over {len(ATTACKS)} attacks: {broken or 'none'}")
     CONSOLE.print(table())
+
+
+def power(options: argparse.Namespace) -> None:
+    """Attacks on learners with half the noise that their claim of 1 needs: which notice, at 95%."""
+    chosen = [ATTACKS[name] for name in options.attacks if ATTACKS[name].room in options.rooms]
+    records = kept(POWER)
+
+    def note(result: Audited) -> None:
+        report = result.close
+        found = {"proved": report.lower_bound, "runs": report.runs // 2}
+        records[result.attack.name] = {**found, "near": result.attack.attainable}
+        POWER.parent.mkdir(exist_ok=True)
+        POWER.write_text(json.dumps(records, indent=1))
+
+    halved = [each.halved() for each in chosen if each.attainable > 0]
+    audit_all(halved, options.runs, options.seed, workers=options.workers, finished=note)
+    shown = new_table(
+        "Half the noise, claimed at epsilon = 1",
+        ("attack", "runs", "attainable", "proved", "caught"),
+    )
+    for name in (each for each in ATTACKS if each in records):
+        runs, near, found = (records[name][key] for key in ("runs", "near", "proved"))
+        caught = "yes" if found > 1 else "NO"
+        shown.add_row(name, f"{runs:,}", f"{near:.2f}", f"{found:.2f}", caught)
+    CONSOLE.print(shown)
 
 
 def ideal_bound(*, release: str, runs: int, seed: int) -> dict[str, float]:

@@ -155,8 +155,8 @@ class Results:
 class Comparison:
     """How two learners differ, seed by seed: less than 0 is better for the first."""
 
-    first: str
-    second: str
+    first: str  # its title
+    second: str  # the title of the one it is held against
     frame: pd.DataFrame  # environment, epsilon, seeds, difference, low, high, mean of the second
 
     def markdown(self) -> str:
