@@ -7,6 +7,7 @@ Stop it when you like: the same command resumes where it was.
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,21 @@ from rich.table import Table
 
 from papers import run
 from papers.exhibit import VERDICTS
+
+MINUTE = 60.0  # seconds between lines
+
+
+class Lines:
+    """Progress where the output is a file: a line at the beginning, and one a minute."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        """So many cells are done."""
+        if time.monotonic() >= self._next or done == total:
+            self._next = time.monotonic() + MINUTE
+            print(f"{time.strftime('%H:%M')}  {done} of {total} cells", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -43,6 +59,13 @@ def _run(asked: argparse.Namespace) -> None:
     console = Console()
     bar = Progress(TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                    console=console, disable=not console.is_terminal)  # fmt: skip
+    lines = Lines()
+
+    def watch(done: int, total: int) -> None:
+        bar.update(task, completed=done, total=total)
+        if not console.is_terminal:
+            lines(done, total)
+
     with bar:
         task = bar.add_task("cells", total=None)
         found = run.reproduce(
@@ -51,7 +74,7 @@ def _run(asked: argparse.Namespace) -> None:
             quick=asked.quick,
             workers=asked.workers,
             cluster=asked.cluster,
-            watch=lambda done, total: bar.update(task, completed=done, total=total),
+            watch=watch,
         )
     for paper, exhibits in found.items():
         table = Table("", *VERDICTS, title=paper.reference, title_justify="left")

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from discreet.evaluation.totals import SENSITIVITY, BatchTotals, RunningTotals
 from discreet.privacy import Budget, SecureNoise, SeededNoise, gaussian_mu
 from discreet.state import StateInUse
 
+PAGE = Path(__file__).parents[2] / "docs" / "evaluation.md"
 RANGES = {"bought": (0.0, 1.0), "spent": (-20.0, 80.0), "rating": (1.0, 5.0)}
 
 
@@ -242,13 +244,10 @@ def test_assign__is_the_public_hash_that_is_written_down():
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_assign__is_the_same_in_a_browser():
-    import discreet.evaluation.assignment as module
-
-    script = (module.__doc__ or "").split("or node:")[1]
-    lines = "\n".join(line.strip() for line in script.strip().splitlines())
-    code = f"(async (salt, id) => {{ {lines}; console.log(u); }})('colours', 'Zoë')"
+    lines = PAGE.read_text().split("```js")[1].split("```")[0]
+    code = f"(async (id) => {{ {lines}; console.log(u); }})('Zoë')"
     done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
-    assert float(done.stdout) == position("colours", "Zoë")
+    assert float(done.stdout) == position("checkout-1", "Zoë")
 
 
 def test_sample_ratio__notices_who_gets_lost():

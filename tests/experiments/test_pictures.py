@@ -170,3 +170,23 @@ def test_colours__one_for_each_budget_in_every_picture():
     shown = [figures.colour_of(e) for e in (math.inf, 10, 3, 1, 0.3, 0.1)]
     assert len(set(map(tuple, shown[1:]))) == 5
     assert figures.colour_of(1.0) == shown[3]
+
+
+def test_compare__differences_are_of_the_same_seeds(tmp_path):
+    results = results_of((math.inf, 1.0), 30.0)
+    learner, other = (each.title for each in results.experiment.learners[:2])
+    found = results.compare(learner, other)
+    last = results.frame[results.frame["n"] == results.frame["n"].max()]
+    (row,) = found.frame[found.frame["epsilon"] == 1.0].to_dict("records")[:1]
+    here = last[(last["environment"] == row["environment"]) & (last["epsilon"] == 1.0)]
+    a, b = (here[here["learner"] == each].sort_values("seed")["value"] for each in (learner, other))
+    assert row["difference"] == pytest.approx(np.mean(a.to_numpy() - b.to_numpy()))
+    assert row["low"] < row["difference"] < row["high"]
+    assert row["seeds"] == 3
+    assert found.markdown().count("\n") == len(found.frame) + 1
+    assert found.latex().splitlines()[-1] == r"\end{tabular}"
+    assert r"\toprule" in found.latex()
+    with pytest.raises(ValueError, match="learner must be one of"):
+        results.compare(learner, "nobody")
+    results.save(tmp_path)
+    assert (tmp_path / "results.csv").read_text().startswith("environment,learner,trust")

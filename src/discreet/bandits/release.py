@@ -141,7 +141,7 @@ def residuals(belief: Belief, transform: Transform, sums: Sums) -> Residuals:
         nu += (transform.steepness * belief.radius) ** 2 / len(belief.mean)
     clip = transform.clip / math.sqrt(nu)
     expected = sums.count * clipped_normal(clip / SCALES)[1] * (SCALES / clip) ** 2
-    variance = (sums.noise_std / transform.balance) ** 2 + (TUNING.misfit * sums.count) ** 2
+    variance = max((sums.noise_std / transform.balance) ** 2, 1e-12 * sums.count**2)
     log = -((sums.clipped_squares - expected) ** 2) / (2 * variance)
     log -= (np.log(SCALES) / TUNING.spread) ** 2 / 2
     below = np.cumsum(np.exp(log - log.max()))
@@ -251,9 +251,7 @@ class Seen:
         now = self.rho2(nu) * max(variance - self.signal * self.clips, least)
         if forgets:  # a belief that forgets stays wide: residuals say less about nu
             now = nu * (now / nu) ** (1 - min(self.explained / nu, 1.0))
-        least = max(TUNING.fall * nu, TUNING.quiet)
-        most = max(TUNING.rise * nu, TUNING.quiet)
-        return float(np.clip(now, least, min(most, 1.0)))
+        return min(max(now, TUNING.fall * nu), 1.0)
 
     def recent(self, belief: Belief) -> dict[str, Any]:
         """What a belief keeps of recent rows and residuals, and of how many windows had some."""
@@ -299,7 +297,7 @@ def seen(belief: Belief, transform: Transform, sums: Sums, blocks: Blocks | None
         found=found,
         explained=float(np.sum(belief.covariance * rows)),
         signal=signal,
-        whole_variance=max(mean_square - signal, TUNING.floor * mean_square),
+        whole_variance=max(mean_square - signal, TUNING.rest * mean_square),
     )
 
 

@@ -33,18 +33,13 @@ class Tuning:
     # 25% of the first for 6% of the second. In the first window q is 1, because its sum of squares
     # has noise as (1 + q) / q.
     balance: float = 0.5  # q, the residual's part of |v|^2 over that of x
-    unit: float = 0.4  # of the signal that the prior lets expect counts for the first window's R
 
     # How a release is read (release.py)
     spread: float = 0.4  # prior std of the logarithm of the residuals' scale
-    misfit: float = 0.02  # of the rows: how far residuals may be from normal
     heavy: float = 4.5  # std above twice the normal sum of squares: residuals are not normal
-    quiet: float = 1e-3  # the least nu; less would gain nothing
     fall: float = 0.3  # nu falls to no less of itself from window to window
-    rise: float = 3.0  # nor rises to more
     recent: float = 0.5  # of what earlier windows said about rows and residuals stays
-    floor: float = 0.3  # of the mean square is noise, at least, where nothing is clipped
-    rest: float = 0.05  # the same where residuals are clipped
+    rest: float = 0.05  # of residuals' mean square is noise, at least
     unlike: float = 0.02  # of theta's prior std, by which windows differ: means are not linear
     visible: float = 2.0  # times its noise's norm: an eigenvalue of a Gram matrix that is of rows
     evidence: float = 1000.0  # times as likely must a longer theta be than the one believed

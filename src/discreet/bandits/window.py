@@ -289,12 +289,7 @@ def transform(
             centre, bound = np.zeros(d), largest
         clip = bound
     else:
-        signal = 0.0
-        if belief.effective_rows == 0:
-            signal = TUNING.unit * min(steepness * belief.radius, LONGEST) ** 2 / d
-        clip = min(
-            least_error_clip(noise_std / math.sqrt(2), size / d) * math.sqrt(nu + signal), bound
-        )
+        clip = min(least_error_clip(noise_std / math.sqrt(2), size / d) * math.sqrt(nu), bound)
     # rho = 1 in the first window: nothing is known about theta, and residuals show as they are
     first = belief.effective_rows == 0
     plain = clip >= bound or first

@@ -12,23 +12,24 @@ from typer import Argument, Exit, Option
 from discreet.cli.audit import attacked
 from discreet.cli.options import Given, Workers, read_file
 
+Sources = Annotated[
+    list[str],
+    Argument(
+        metavar="FILE...",
+        help="What learners, models or ledgers have saved; definitions of the service or "
+        "guarantees (JSON); http://HOST/v1/bandits/NAME of a running bandit (its key in "
+        "DISCREET_KEY).",
+    ),
+]
+Page = Annotated[
+    Path,
+    Option("--out", "-o", metavar="PAGE", help="A page that does not exist yet (HTML, or .json)."),
+]
+
 
 def dossier(
-    sources: Annotated[
-        list[str],
-        Argument(
-            metavar="FILE...",
-            help="What learners, models or ledgers have saved; definitions of the service or "
-            "guarantees (JSON); http://HOST/v1/bandits/NAME of a running bandit (its key in "
-            "DISCREET_KEY).",
-        ),
-    ],
-    out: Annotated[
-        Path,
-        Option(
-            "--out", "-o", metavar="PAGE", help="A page that does not exist yet (HTML, or .json)."
-        ),
-    ],
+    sources: Sources,
+    out: Page,
     audit: Annotated[
         bool, Option("--audit", help="Run every attack that fits this configuration.")
     ] = False,
@@ -74,8 +75,11 @@ def dossier(
     else:
         write_new(out, html(*pages))
     print(f"Dossier: {out}")
-    found = [each for page in pages for each in page.audits or ()]
-    broken = [each.attack.name for each in found if each.verdict == "BROKEN"]
+    _stop_if_refuted([each for page in pages for each in page.audits or ()])
+
+
+def _stop_if_refuted(audits: list[Any]) -> None:
+    broken = [each.attack.name for each in audits if each.verdict == "BROKEN"]
     if broken:
         print(f"discreet: the promise is REFUTED by {', '.join(broken)}", file=sys.stderr)
         raise Exit(1)

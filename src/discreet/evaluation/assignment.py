@@ -3,15 +3,7 @@
     u = first 4 bytes of SHA-256("<salt>:<id>"), as an unsigned number, / 2^32
     arm = the first one whose cumulative fraction is larger than u
 
-PostgreSQL:
-
-    SELECT ('x' || left(encode(sha256(convert_to('SALT:' || id, 'UTF8')), 'hex'), 8))
-           ::bit(32)::bigint / 4294967296.0 AS u
-
-A browser, or node:
-
-    const text = new TextEncoder().encode(`${salt}:${id}`);
-    const u = new DataView(await crypto.subtle.digest("SHA-256", text)).getUint32(0) / 2 ** 32;
+In PostgreSQL and in a browser: docs/evaluation.md.
 """
 
 import hashlib

@@ -1,14 +1,16 @@
 """What the cells found: a tidy frame, and means with 95% intervals."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from discreet.arrays import Array
+from discreet.arrays import Array, one_of
 from discreet.experiments.experiment import Cell, Choice, Experiment
 from discreet.experiments.statistics import interval
 from discreet.experiments.task import Task
@@ -58,10 +60,34 @@ class Results:
         return next((each for each in self.experiment.learners if not entry(each).private), None)
 
     def save(self, out: Path) -> None:
-        """Write results.parquet, all of it or nothing."""
-        part = out / ".results.parquet.part"
-        self.frame.to_parquet(part, index=False)
-        part.replace(out / "results.parquet")
+        """Write results.parquet and the same as results.csv, each whole or not at all."""
+        for name, write in (
+            ("results.parquet", self.frame.to_parquet),
+            ("results.csv", self.frame.to_csv),
+        ):
+            part = out / f".{name}.part"
+            write(part, index=False)
+            part.replace(out / name)
+
+    def compare(self, first: str, second: str) -> "Comparison":
+        """Differences of two learners on the same seeds, with 95% intervals: first less second."""
+        last = self.frame[self.frame["n"] == self.frame.groupby(LINE)["n"].transform("max")]
+        titles = [each.title for each in self.experiment.learners]
+        for each in (first, second):
+            one_of("learner", each, tuple(titles))
+        key = ["environment", "epsilon", "seed"]
+        ours, theirs = (last[last["learner"] == each] for each in (first, second))
+        if theirs["epsilon"].nunique() == 1 and ours["epsilon"].nunique() > 1:
+            theirs = theirs.drop(columns="epsilon")  # one without privacy: against every budget
+        on = [name for name in key if name in theirs]
+        pairs = ours.merge(theirs[[*on, "value"]], on=on, suffixes=("", "_second"))
+        lines = []
+        for (environment, epsilon), rows in pairs.groupby(key[:2], sort=False):
+            mean, half = interval((rows["value"] - rows["value_second"]).to_numpy())
+            base = float(rows["value_second"].mean())
+            lines.append((environment, epsilon, len(rows), mean, mean - half, mean + half, base))
+        columns = ["environment", "epsilon", "seeds", "difference", "low", "high", second]
+        return Comparison(first, second, pd.DataFrame(lines, columns=columns))
 
     def seconds(self) -> dict[str, float]:
         """Processor time by part, over all cells."""
@@ -123,6 +149,50 @@ class Results:
         keys = {name: lines[name].map(order.index) for name, order in places.items()}
         order = pd.DataFrame({**keys, "epsilon": -lines["epsilon"]})
         return lines.loc[order.sort_values(list(order.columns)).index].reset_index(drop=True)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How two learners differ, seed by seed: less than 0 is better for the first."""
+
+    first: str  # its title
+    second: str  # the title of the one it is held against
+    frame: pd.DataFrame  # environment, epsilon, seeds, difference, low, high, mean of the second
+
+    def markdown(self) -> str:
+        """A table for a page.
+
+        >>> frame = pd.DataFrame([["sphere", 1.0, 5, -3.25, -4.0, -2.5, 50.0]],
+        ...     columns=["environment", "epsilon", "seeds", "difference", "low", "high", "B"])
+        >>> print(Comparison("A", "B", frame).markdown())
+        | environment | epsilon | seeds | A less B | 95% interval | B |
+        |---|---|---|---|---|---|
+        | sphere | 1 | 5 | -3.25 | -4 to -2.5 | 50 |
+        """
+        head, rows = self._cells()
+        lines = [head, ["---"] * len(head), *rows]
+        text = [f"| {' | '.join(cells)} |" for cells in lines]
+        return "\n".join([text[0], text[1].replace(" ", ""), *text[2:]])
+
+    def latex(self) -> str:
+        """The same for a paper, in booktabs' rules."""
+        head, rows = self._cells()
+        body = [" & ".join(map(_escaped, cells)) + r" \\" for cells in (head, *rows)]
+        lines = [r"\begin{tabular}{lr" + "r" * (len(head) - 2) + "}", r"\toprule", body[0]]
+        return "\n".join([*lines, r"\midrule", *body[1:], r"\bottomrule", r"\end{tabular}"])
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        head = ["environment", "epsilon", "seeds", f"{self.first} less {self.second}"]
+        rows = [
+            [environment, f"{epsilon:g}", str(seeds), f"{difference:.4g}",
+             f"{low:.4g} to {high:.4g}", f"{base:.4g}"]
+            for environment, epsilon, seeds, difference, low, high, base in self.frame.to_numpy()
+        ]  # fmt: skip
+        return [*head, "95% interval", self.second], rows
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([&%$#_{}])", r"\\\1", text)
 
 
 def _frame(found: Sequence[tuple[Cell, Mapping[str, Any]]]) -> pd.DataFrame:

@@ -52,7 +52,8 @@ def _numbers(name: str, column: Column, ignores: bool) -> Reader:
     low, high = column.number
 
     def read(value: Any) -> Any:
-        if type(value) is float or type(value) is int or (ignores and type(value) is bool):
+        kind = type(value)
+        if kind is float or kind is int or (ignores and kind is bool):
             return low if value < low else high if value > high else value
         raise Misfit(f"column {named(name)} must be a number", name)
 
@@ -65,8 +66,9 @@ def _categories(name: str, column: Column, ignores: bool) -> Reader:
     takes_any = ignores or column.other
 
     def read(value: Any) -> Any:
-        if isinstance(value, str | int | float):
-            if (type(value) is bool, value) in declared:
+        kind = type(value)
+        if kind in (str, int, float, bool):
+            if (kind is bool, value) in declared:
                 return value
             if takes_any:
                 return NONE
