@@ -270,6 +270,7 @@ def plant(mutant: Mutant, tree: ast.Module) -> bool:
         todo += [each for each in code.co_consts if isinstance(each, types.CodeType)]
     path = str(SOURCE / mutant.file)
     found = False
+    gc.unfreeze()  # what somebody froze is not listed
     for each in gc.get_objects():
         if isinstance(each, types.FunctionType):
             code = each.__code__
