@@ -32,6 +32,17 @@ class Spread:
     odd: Array  # (2, levels): of r > 0 over r < 0, of r with the prediction over r against it
     odd_variance: Array  # (levels,), of its noise; boundless before the sketch
 
+    @property
+    def irregular(self) -> float:
+        """How far z is from a normal law, or from a symmetric one: Kolmogorov's distance.
+
+        That is how many of the rows more, or fewer, are beyond a level than there should be, or are
+        beyond it on one side than on the other: of 0 and of the prediction.
+        """
+        unlike = np.vstack([self.levels - NORMAL, self.odd])
+        beyond = np.cumsum(unlike[:, ::-1], axis=1)
+        return min(float(np.max(np.abs(beyond))), 1.0)
+
 
 AS_NORMAL = Spread(NORMAL, np.zeros((2, len(LEVELS))), np.full(len(LEVELS), 1e18))
 
