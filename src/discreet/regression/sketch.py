@@ -34,10 +34,11 @@ class Spread:
 
     @property
     def irregular(self) -> float:
-        """How far z is from a normal law, or from a symmetric one: Kolmogorov's distance.
+        """How far residuals are from a normal law, or from a symmetric one, in Kolmogorov's distance.
 
-        That is how many of the rows more, or fewer, are beyond a level than there should be, or are
-        beyond it on one side than on the other: of 0 and of the prediction.
+        The share of the rows, at the level where it is largest, by which more or fewer are beyond
+        it than normal ones would be; or more on one side, of 0 or with the prediction, than on the
+        other.
         """
         unlike = np.vstack([self.levels - NORMAL, self.odd])
         beyond = np.cumsum(unlike[:, ::-1], axis=1)
