@@ -297,3 +297,23 @@ def test_report__is_privatize_of_one_number_bit_for_bit(kind, epsilon):
     for value in values:
         assert channel.report(float(value), alone) == float(channel.privatize(value, arrays))
     assert alone.state() == arrays.state()  # as many coins
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_piecewise__the_last_coin_of_the_plateau_and_the_first_outside_are_where_they_are_counted(
+    epsilon,
+):
+    piecewise = _Piecewise.of(epsilon)
+    for coin, near in ((piecewise.inside - 1, True), (piecewise.inside, False)):
+        coins = [0, coin, COINS - 1]  # the last cell
+        one = piecewise.draw_one(-1.0, coins)
+        assert one == piecewise.draw(np.array([-1.0]), np.array(coins)[:, None])[0]
+        assert (one < piecewise.plateau - CELLS) == near
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_piecewise__no_rounding_of_the_record_leads_beyond_the_last_cell(epsilon):
+    piecewise, coins = _Piecewise.of(epsilon), [0, 0, COINS - 1]
+    for x in (1.0, 1 + 1e-9, 1.5):
+        assert piecewise.draw_one(x, coins) == CELLS
+        assert piecewise.draw(np.array([x]), np.array(coins)[:, None])[0] == CELLS
