@@ -113,7 +113,10 @@ def numbers_in(column: Any) -> Array:
     if kind not in (NUMBERS, TEXT, ANY):
         raise TypeError
     if series.dtype.is_numeric() or series.dtype == _narwhals().Boolean:
-        return np.asarray(series.cast(_narwhals().Float64).to_numpy(), dtype=np.float64)
+        try:
+            return np.asarray(series.cast(_narwhals().Float64).to_numpy(), dtype=np.float64)
+        except ValueError:  # Arrow refuses all for one whole number that a float would round
+            pass
     return np.array([_missing_as_none(each) for each in series.to_list()], dtype=np.float64)
 
 
@@ -139,6 +142,8 @@ def kind_of(column: Any) -> str:
         return {"U": TEXT, "S": BYTES, "b": NUMBERS, "i": NUMBERS, "u": NUMBERS, "f": NUMBERS}.get(
             getattr(getattr(column, "dtype", None), "kind", ""), ANY
         )
+    if getattr(series.to_native(), "dtype", None) == object:
+        return ANY  # narwhals would say what the first of its values are
     nw = _narwhals()
     dtype = series.dtype
     if dtype == nw.Categorical:  # of what its categories are
