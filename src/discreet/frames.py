@@ -142,7 +142,8 @@ def kind_of(column: Any) -> str:
         return {"U": TEXT, "S": BYTES, "b": NUMBERS, "i": NUMBERS, "u": NUMBERS, "f": NUMBERS}.get(
             getattr(getattr(column, "dtype", None), "kind", ""), ANY
         )
-    if getattr(series.to_native(), "dtype", None) == object:
+    native = getattr(series.to_native(), "dtype", None)
+    if isinstance(native, np.dtype) and native.kind == "O":
         return ANY  # narwhals would say what the first of its values are
     nw = _narwhals()
     dtype = series.dtype
