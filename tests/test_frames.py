@@ -165,6 +165,18 @@ def test_tables__a_whole_number_that_a_float_rounds_is_rounded_and_refuses_nobod
     np.testing.assert_array_equal(rows, [[1.0], [2.0**53]])
 
 
+def test_tables__text_that_is_no_utf_8_is_not_quoted():
+    cells = pa.array([b"\xffsecret", b"no"], pa.binary())
+    labels = pa.Array.from_buffers(pa.string(), 2, cells.buffers())
+    table = pa.table({"x": [0.0, 1.0], "y": labels})
+    model = PrivateLogisticRegression(1.0, classes=("no", "yes"), random_state=0)
+    for X in (table, iter(table.to_batches())):
+        with pytest.raises(ValueError, match="must be UTF-8") as caught:
+            model.fit(X, "y")
+        assert type(caught.value) is ValueError
+        assert caught.value.__cause__ is None
+
+
 def test_tables__values_that_are_equal_match_over_types():
     columns = {"paid": Category(True, False), "cost": Category(Decimal("1.5"), 2)}
     table = pa.table({"paid": [1, 0], "cost": [1.5, 2.0]})

@@ -127,7 +127,10 @@ def items_in(column: Any) -> Sequence[Any]:
     ['a', 'b']
     """
     series = _series(column)
-    found = column if series is None else series.to_list()
+    try:
+        found = column if series is None else series.to_list()
+    except UnicodeDecodeError:  # it holds what it could not read
+        raise ValueError("a column of text must be UTF-8") from None
     if hasattr(found, "tolist"):
         found = found.tolist()
     if not isinstance(found, Sequence) or isinstance(found, str | bytes):
