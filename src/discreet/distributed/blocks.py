@@ -116,6 +116,8 @@ def prepared(prepare: Callable[..., tuple[Array, Array]], *block: Any) -> Any:
     try:
         return prepare(*block)
     except ValueError as error:
+        if type(error) is not ValueError:  # Arrow's, or of text that is no UTF-8: they quote
+            raise
         return Refused(str(error))
 
 
