@@ -34,7 +34,7 @@ class Spread:
 
     @property
     def irregular(self) -> float:
-        """How far residuals are from a normal law, or from a symmetric one, in Kolmogorov's distance.
+        """How far residuals are from a normal or a symmetric law, in Kolmogorov's distance.
 
         The share of the rows, at the level where it is largest, by which more or fewer are beyond
         it than normal ones would be; or more on one side, of 0 or with the prediction, than on the
