@@ -621,3 +621,8 @@ def test_descent__is_as_unsure_as_its_noise_and_its_steps():
     scale, steps = window.total.release.scale, window.step * window.size
     play(bandit, contexts(window.size))
     assert bandit._belief.error == pytest.approx(min(math.hypot(scale, steps**-0.5), 1.0))
+
+
+def test_fold__where_no_window_is_open_is_refused():
+    with pytest.raises(ValueError, match="no window is open"):
+        make()._fold_checked(np.zeros((1, D)), [0.0], None)
