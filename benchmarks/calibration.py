@@ -12,6 +12,8 @@ below .7 in the last fifth of the rounds and no longer rises. epsilon = 1; set O
     rare     5 actions, 2 features, mean about .08
     steep    3 actions, 2 features, weights far larger: means from nearly 0 to nearly 1
     clicks   2 to 6 actions, 5 kinds of people, mean .02 to .05; 20,000 rounds
+
+The last table has the worlds with weights for every action once more, without Model(blocks=).
 """
 
 import sys
@@ -29,7 +31,7 @@ from discreet.arrays import Array
 from discreet.bandits import LinearBandit, Model
 from discreet.environments.linear import LinearWorld, linear_world
 from discreet.environments.people import generator
-from discreet.experiments.measure import Found, grid
+from discreet.experiments.measure import Found, Measure, grid
 from discreet.least_squares.posterior import root
 from discreet.privacy import SeededNoise
 
@@ -52,6 +54,7 @@ STUCK = 0.7  # of what there is to gain
 FIXED = ("fixed", "basis")  # lists of actions that everybody has
 BLOCKS = (*LOGISTIC, "clicks")  # weights for every action
 WORLDS = (*FIXED, "even", "rare", "clicks", "sphere")
+UNSAID = ("even", "rare")  # where a run without Model(blocks=) is measured too
 
 
 @dataclass(frozen=True)
@@ -154,9 +157,12 @@ def calibration(
     epsilon: float = 1.0,
     rounds: int | None = None,
     link: str = "identity",
+    blocks: bool = True,
 ) -> dict[str, float | list[float]]:
     """One run: gains by fifths of the rounds, regret; z at the marks and coverage, without link."""
     here = place(world, seed)
+    if not blocks:
+        here = replace(here, blocks=None)
     if rounds is not None:
         here = replace(here, rounds=rounds)
     learner = LinearBandit(
@@ -219,6 +225,11 @@ def looked_at(learner: LinearBandit, here: Place, played: Array, rounds: int) ->
     return found
 
 
+def unsaid(*, seed: int, world: str) -> dict[str, float | list[float]]:
+    """A run of somebody who does not say which features belong to one action alone."""
+    return calibration(seed=seed, world=world, blocks=False)
+
+
 def rms(found: Found, world: str, kind: str, rounds: int) -> str:
     """Root mean square of z over all seeds."""
     total = found.over(calibration, f"{kind} {rounds}", world=world).sum()
@@ -226,11 +237,11 @@ def rms(found: Found, world: str, kind: str, rounds: int) -> str:
     return f"{np.sqrt(total / looks):.2f}" if looks else ""
 
 
-def is_stuck(found: Found, world: str) -> Array:
+def is_stuck(found: Found, measure: Measure, world: str) -> Array:
     """Of each seed; of fixed lists the runs with a regret above 1,500."""
     if world not in BLOCKS:
-        return found.over(calibration, "regret", world=world) > 1500
-    fifths = found.over(calibration, "fifths", world=world)
+        return found.over(measure, "regret", world=world) > 1500
+    fifths = found.over(measure, "fifths", world=world)
     return np.asarray((fifths[:, -1] < STUCK) & (fifths[:, -1] < fifths[:, -2] + 0.05))
 
 
@@ -249,20 +260,20 @@ def z_table(found: Found, title: str) -> None:
     CONSOLE.print(table)
 
 
-def gain_table(found: Found, title: str) -> None:
+def gain_table(found: Found, measure: Measure, worlds: tuple[str, ...], title: str) -> None:
     """What runs gain, and which are stuck."""
     table = new_table(
         title, ("world", "gain", "last fifth", "10% of runs", "stuck", "regret", "largest")
     )
-    for world in WORLDS:
-        last = found.over(calibration, "fifths", world=world)[:, -1]
-        regret = found.over(calibration, "regret", world=world)
+    for world in worlds:
+        last = found.over(measure, "fifths", world=world)[:, -1]
+        regret = found.over(measure, "regret", world=world)
         table.add_row(
             world,
-            f"{found.mean(calibration, 'gain', world=world):.3f}",
+            f"{found.mean(measure, 'gain', world=world):.3f}",
             f"{last.mean():.3f}",
             f"{np.quantile(last, 0.1):.2f}",
-            f"{is_stuck(found, world).mean():.3f}",
+            f"{is_stuck(found, measure, world).mean():.3f}",
             f"{regret.mean():,.0f}",
             f"{regret.max():,.0f}",
         )
@@ -287,10 +298,13 @@ def draw(found: Found) -> None:
 
 
 def main(seeds: int, first: int) -> None:
-    found = run(grid(calibration, seeds=range(first, first + seeds), world=WORLDS))
+    chosen = range(first, first + seeds)
+    cells = grid(calibration, seeds=chosen, world=WORLDS)
+    found = run(cells + grid(unsaid, seeds=chosen, world=UNSAID))
     where = f"epsilon = 1, {seeds} seeds from {first}"
     z_table(found, f"Root mean square of z, {where}")
-    gain_table(found, f"Gain over blind choice, {where}")
+    gain_table(found, calibration, WORLDS, f"Gain over blind choice, {where}")
+    gain_table(found, unsaid, UNSAID, f"The same without blocks, {where}")
     draw(found)
 
 

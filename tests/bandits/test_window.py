@@ -576,7 +576,7 @@ def test_half_life__older_evidence_counts_half_after_so_many_decisions():
 
 
 def test_half_life__auto_follows_a_theta_that_switches_and_forgets_nothing_else():
-    lost, sizes = {}, {}
+    lost, sizes, beliefs = {}, {}, {}
     for name, world in (
         ("switch", drifting_world("switch", 5, period=6000, seed=0)),
         ("sphere", linear_world("sphere", 5, seed=0)),
@@ -585,8 +585,16 @@ def test_half_life__auto_follows_a_theta_that_switches_and_forgets_nothing_else(
             bandit = LinearBandit(5, seed=0, noise=SeededNoise(0), model=Model(half_life=half_life))
             lost[name, half_life] = play(bandit, world, 12_000, seed=0).regret.sum()
             sizes[name, half_life] = bandit._size()
+            beliefs[name, half_life] = bandit.belief
+    moved = beliefs["switch", "auto"]
+    assert moved.moved
+    assert 0 < moved.calm <= 6000  # decisions since it switched
+    assert not beliefs["sphere", "auto"].moved
+    assert sizes["switch", "auto"] == math.ceil(0.1 * moved.calm)
+    just = replace(moved, calm=0)
+    first = bandit._estimator.first
+    assert bandit._estimator.planned(just, 12_000, 9) == math.ceil(1.5 * first)
     assert sizes["switch", "auto"] < sizes["sphere", "auto"] < sizes["sphere", None]
-    assert sizes["switch", "auto"] == 4 * bandit._estimator.first
     assert lost["switch", "auto"] < 0.5 * lost["switch", None]
     assert lost["sphere", "auto"] < 1.3 * lost["sphere", None]
 

@@ -48,6 +48,7 @@ class Belief:
     answers_variance: float = 0.0  # of the noise in it
     answered: float = 1.0  # fraction of decisions that had rewards, if some windows had none
     moved: bool = False  # whether theta was ever seen to move
+    calm: int = 0  # decisions since it was last seen to move
 
     @property
     def steady(self) -> bool:

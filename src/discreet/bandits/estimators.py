@@ -211,11 +211,11 @@ class InformationWeighted(Estimator):
 
     def size(self, rounds: int, windows: int) -> int:
         """As always, but no longer than half of the half-life."""
-        return self._shortened(super().size(rounds, windows), rounds, moved=False)
+        return self._shortened(super().size(rounds, windows), rounds)
 
     def planned(self, belief: Belief, rounds: int, windows: int) -> int:
         """Shorter once theta was seen to move."""
-        return self._shortened(super().size(rounds, windows), rounds, belief.moved)
+        return self._shortened(super().size(rounds, windows), rounds, belief)
 
     def size_after(self, belief: Belief, rounds: int, windows: int) -> int:
         """Where rewards come late or seldom: as many decisions as make a first window of them."""
@@ -224,7 +224,7 @@ class InformationWeighted(Estimator):
         wanted = self.first / belief.answered
         if belief.informed:
             wanted = max(wanted, self.growth * (rounds - belief.waited))
-        return self._shortened(math.ceil(wanted), rounds, belief.moved)
+        return self._shortened(math.ceil(wanted), rounds, belief)
 
     def policy(self, name: str, stage: Stage) -> Policy:
         """Uniform until something is known; where rewards are few, until it is convincing."""
@@ -236,15 +236,18 @@ class InformationWeighted(Estimator):
             stage = replace(stage, size=usual)
         return super().policy(name, stage)
 
-    def _shortened(self, size: int, rounds: int, moved: bool) -> int:
+    def _shortened(self, size: int, rounds: int, belief: Belief | None = None) -> int:
         half_life = self.model.half_life
         if half_life is None:
             return size
         if isinstance(half_life, str):
-            if rounds < TUNING.begin * self.first and not moved:
+            if belief is not None and belief.moved:
+                longest = max(TUNING.moving * self.first, TUNING.still * belief.calm)
+            elif rounds < TUNING.begin * self.first:
                 return size
-            longest = (TUNING.moving if moved else TUNING.still) * rounds
-            return min(size, max(4 * self.first, math.ceil(longest)))
+            else:
+                longest = max(4 * self.first, TUNING.still * rounds)
+            return min(size, math.ceil(longest))
         return min(size, max(1, int(half_life / 2)))
 
     @property

@@ -68,10 +68,12 @@ class Model:
                      too, and pay where means come near 0 and 1 and rounds are many
     blocks           a label for each feature, where no row has features of two blocks, such as
                      weights for every action; -1 for features beside any. What must be 0 is then
-                     not estimated: less noise for the same promise. A FeatureMap in place of `dim`
-                     brings them
+                     not estimated: less noise for the same promise. Left out, 4 actions gain .86 of
+                     what there is instead of .90, rare rewards .71 instead of .76, and 2 of 100
+                     runs stay with a wrong action. A FeatureMap in place of `dim` brings them
     half_life        decisions after which a reward counts half; windows are at most half as long.
-                     "auto" forgets only when releases show that theta has moved; None: never
+                     "auto" forgets only when releases show that theta has moved, and has short
+                     windows then; None: never
     typical_reward   about how large expected rewards and their differences are, in units of the
                      rewards, from what is publicly known: .03 for clicks of 3%. Rather too large
                      than too small. None: half of the reward range

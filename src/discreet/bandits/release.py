@@ -41,7 +41,7 @@ from discreet.privacy.mechanisms import vector_to_symmetric
 
 SCALES = np.geomspace(0.1, 10.0, 81)  # std of residuals against the expected one
 LONGER = 2 ** (np.arange(17) / 4)  # times as long
-KEPT = 0.25 ** np.arange(12)  # of older evidence, if it has
+KEPT = 0.7 ** np.arange(24)  # of older evidence, if it has
 
 Observation = tuple[Array, Array, Array]  # design, value and noise covariance
 
@@ -312,8 +312,8 @@ def learned(
 ) -> Belief:
     """The belief after a window whose release has noise of `release_std` in every number.
 
-    `half_life` (decisions) discounts older evidence; "auto" does so only if the release is much
-    more likely then.
+    `half_life` (decisions) discounts older evidence; "auto" does so only if the release is more
+    likely then: much more, until theta was seen to move.
     """
     forgets = not isinstance(half_life, str | None)
     if forgets:
@@ -326,9 +326,11 @@ def learned(
     window = seen(belief, transform, sums, blocks)
     drops = belief.may_clip and not window.found.normal  # clipped windows mislead: drop them
     if half_life == "auto" and belief.informed and not drops:
-        kept = _kept(belief.posterior, *window.observation(belief.posterior))
+        times = TUNING.again if belief.moved else TUNING.changed
+        kept = _kept(belief.posterior, times, *window.observation(belief.posterior))
+        belief = replace(belief, calm=belief.calm + size)
         if kept < 1:
-            belief = replace(belief.discounted(kept), moved=True)
+            belief = replace(belief.discounted(kept), moved=True, calm=0)
             window = seen(belief, transform, sums, blocks)
     unclipped = belief.unclipped_posterior.observe(*window.whole)
     before = belief.posterior
@@ -369,8 +371,10 @@ def _waiting(belief: Belief, sums: Sums, size: int) -> Belief:
     )
 
 
-def _kept(posterior: Posterior, design: Array, observed: Array, noise: Array) -> float:
-    """How much of the evidence so far makes the observation most likely; 1 in any doubt."""
+def _kept(
+    posterior: Posterior, times: float, design: Array, observed: Array, noise: Array
+) -> float:
+    """How much of the evidence makes the observation most likely; 1 if not so many times as all."""
     likely = []
     for factor in KEPT:
         before = posterior.discounted(float(factor))
@@ -379,7 +383,7 @@ def _kept(posterior: Posterior, design: Array, observed: Array, noise: Array) ->
         fit = float(surprise @ np.linalg.solve(covariance, surprise))
         likely.append(-(fit + float(np.linalg.slogdet(covariance)[1])) / 2)
     best = int(np.argmax(likely))
-    return float(KEPT[best]) if likely[best] - likely[0] > math.log(TUNING.changed) else 1.0
+    return float(KEPT[best]) if likely[best] - likely[0] > math.log(times) else 1.0
 
 
 def _shape(belief: Belief, transform: Transform) -> Array:

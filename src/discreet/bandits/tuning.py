@@ -16,9 +16,9 @@ class Tuning:
     growth: float = 0.5  # of the rounds before a window; at least the first window's length
     shared_growth: float = 2.0  # the same where windows share the budget: fewer have more each
     seldom: float = 0.5  # of decisions that have a reward: fewer make windows long
-    # half_life="auto": longest windows, of the rounds before. A change shows at a window's end.
-    still: float = 0.1  # until a change has shown
-    moving: float = 0.01  # after that
+    # half_life="auto": a change shows at a window's end, so they are short.
+    still: float = 0.1  # longest window, of the rounds since a change has shown, or of all
+    moving: float = 1.5  # first windows: the longest after a change; 4 or 1 follow drift less well
     begin: float = 60.0  # first windows, in which windows have any length unless one has shown
 
     # What is believed before anything is released (estimators.py)
@@ -44,6 +44,7 @@ class Tuning:
     visible: float = 2.0  # times its noise's norm: an eigenvalue of a Gram matrix that is of rows
     evidence: float = 1000.0  # times as likely must a longer theta be than the one believed
     changed: float = 1000.0  # times as likely must a release be if theta has moved since
+    again: float = 3.0  # the same once it was seen to move; 10 follows drift less well
     thin: float = 3.0  # std by which a window's count of rows must stand out, or
     full: float = 0.3  # of its decisions, while every window had rows
 
