@@ -394,3 +394,10 @@ def test_value__is_a_function_of_releases_alone():
 def test_values__refuses_a_confidence_that_is_none():
     with pytest.raises(ValueError, match="confidence"):
         values([], (0.0, 1.0), confidence=1.5)
+
+
+def test_holdout__coins_of_either_part_are_uniform_again():
+    held, coins = np.array([True, False]), np.array([[0.0], [0.5], [1 - 2**-53]])
+    found = Holdout(0.25).coins(held, np.repeat(coins, 2, axis=1))
+    np.testing.assert_allclose(found, [[0.0, 0.25], [0.125, 0.625], [0.25, 1.0]], rtol=1e-12)
+    assert found[2, 0] < 0.25

@@ -92,7 +92,7 @@ def evaluate(
     reward_range      public; rewards beyond are clipped, missing ones count as closest to 0
     model             of rewards: their "mean", "linear" in the features of a `Log`, or "none": the
                       middle of the range. From every tenth row, which is not evaluated
-    action, reward, propensity   columns, or fields of JSON lines; a number as propensity holds for all
+    action, reward, propensity   columns, or fields of JSON lines; a number: every row's
     actions           in the order of the policy's columns; left out: numbers from 0. A cell that is
                       none of them says nothing, and no error tells of it: name your actions
     ledger            that books all of this, beside others on the same people. A call for which
