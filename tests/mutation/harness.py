@@ -14,9 +14,9 @@ A mutant is one change of one line that a promise depends on (`CRITICAL`):
 The tests are collected once, and run once with nothing broken, to learn which calls which function
 and how long it takes. Then each mutant has a process of its own (fork), in which the code of one
 function is put in place of its own, wherever it is held, and meets the tests that call this
-function, the fastest first, up to the first failure. Survivors that change nothing that is promised
-stand in survivors.txt with the reason and are not counted; those that stand there as "open" lower the
-share that is printed, and do not change the exit status.
+function, the fastest first, up to the first failure. In survivors.txt stand those that change
+nothing that is promised, with the reason, which are not counted; and "open" ones, which lower the
+share that is printed and do not change the exit status.
 """
 
 import argparse
