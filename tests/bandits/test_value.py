@@ -32,6 +32,15 @@ def settle(bandit, rounds, reward):
     bandit.turn()
 
 
+def test_values__without_spreads_nothing_is_said_of_them():
+    # Rewards of -1 or 1: their variance is the largest there is. A record from before spreads were
+    # released must not be read as "all rewards are 0".
+    old = Totals(20_000, 4000, 20_000.0, 1600.0, 0.0, (0.0, 9.0, 9.0))
+    known = replace(old, spreads=(-16_000.0, -4000.0))
+    wide, exact = (values([each], (-1.0, 1.0), held_out=0.2)[-1] for each in (old, known))
+    assert wide.uplift.half_width == pytest.approx(exact.uplift.half_width, rel=0.05)
+
+
 # -- which rounds ----------------------------------------------------------------------------------
 
 

@@ -38,7 +38,7 @@ def test_ledger__fractions_of_mu_squared_that_add_up_are_admitted_and_no_more(fr
     for fraction in fractions:
         ledger.spend(gaussian(budget.mu * math.sqrt(fraction / total)))
     assert ledger.spent() == pytest.approx(1.0)
-    with pytest.raises(BudgetSpent, match=r"would cost 1.01 times the budget"):
+    with pytest.raises(BudgetSpent, match=r"would bring the total to 1.01 times the budget"):
         ledger.spend(gaussian(budget.mu * 0.1))
     assert len(ledger.releases) == len(fractions)
 
