@@ -14,7 +14,7 @@ PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSOR
 PYTHONS = python3.11 python3.12 python3.13 python3.14
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test thorough drills lint docs docs-links bench figures-check papers dist notes lock clean
+.PHONY: help demo serve test thorough drills lint docs docs-links bench figures-check others papers dist notes lock clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -81,6 +81,9 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 figures-check:  ## Numbers of README and docs against results files; runs nothing
 	$(PYTHON) benchmarks/figures_check.py
 
+others: build/others/.made  ## Other libraries held to the same light, in an environment of their own
+	OMP_NUM_THREADS=1 build/others/bin/python benchmarks/other_libraries.py
+
 papers: $(VENV)/.measures  ## Five papers, theirs beside ours: out/papers (QUICK=1: in minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m papers $(if $(QUICK),--quick)
 
@@ -105,6 +108,11 @@ lock:  ## requirements-dev.lock, from pyproject.toml: what development was tried
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist docs/reference docs/gallery .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+build/others/.made: pyproject.toml benchmarks/other_libraries.txt
+	$(PYTHON) -m venv build/others
+	build/others/bin/python -m pip install --disable-pip-version-check --editable '.[experiments]' --requirement benchmarks/other_libraries.txt
+	touch $@
 
 $(CLIENT): clients/js/package-lock.json
 	@if command -v npm >/dev/null; then \

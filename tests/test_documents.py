@@ -242,7 +242,7 @@ BLOCK = re.compile(r"(<!-- fetches -->\n)?^```python\n(.*?)^```", re.M | re.S)
 
 
 def plain_blocks(name):
-    """Python blocks that are no doctests (pytest runs those), but for what needs a network."""
+    """Python blocks that are no doctests (pytest runs those), but for what needs more."""
     found = (match for match in BLOCK.finditer(text(name)) if not match[1])
     return [match[2] for match in found if ">>>" not in match[2]]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.features import Category, DeclaredEncoder, FeatureMap, Number
-from discreet.frames import columns_of, names_of
+from discreet.frames import columns_of, kind_of, matrix_of, names_of
 from discreet.regression import PrivateLinearRegression, PrivateLogisticRegression
 
 pa = pytest.importorskip("pyarrow")
@@ -139,6 +139,42 @@ def test_tables__numbers_as_text_are_no_declared_number(make):
     table = make({"age": [1.0], "town": ["Bonn"], "code": ["1"]})
     with pytest.raises(ValueError, match="'code' must hold one category"):
         DeclaredEncoder(COLUMNS).transform(table)
+
+
+@pytest.mark.parametrize("rest", [["x"] * 150, ["1"] * 150, [None] * 150, [b"x"] * 150])
+def test_tables__no_single_cell_decides_what_a_column_of_objects_holds(rest):
+    kinds = {kind_of(pd.Series([cell, *rest], dtype=object)) for cell in ("x", 1, None, b"x")}
+    assert len(kinds) == 1
+    encoder = DeclaredEncoder({"code": Category(1, 2, missing=True)})
+    for cell in ("x", 1):
+        frame = pd.DataFrame({"code": pd.Series([cell, *rest], dtype=object)})
+        assert encoder.transform(frame).shape == (151, 3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pa.table,
+        pl.DataFrame,
+        pd.DataFrame,
+        lambda data: pd.DataFrame(data, dtype="int64[pyarrow]"),
+    ],
+)
+def test_tables__a_whole_number_that_a_float_rounds_is_rounded_and_refuses_nobody(make):
+    rows = matrix_of(make({"a": [1, 2**53 + 1]}))
+    np.testing.assert_array_equal(rows, [[1.0], [2.0**53]])
+
+
+def test_tables__text_that_is_no_utf_8_is_not_quoted():
+    cells = pa.array([b"\xffsecret", b"no"], pa.binary())
+    labels = pa.Array.from_buffers(pa.string(), 2, cells.buffers())
+    table = pa.table({"x": [0.0, 1.0], "y": labels})
+    model = PrivateLogisticRegression(1.0, classes=("no", "yes"), random_state=0)
+    for X in (table, iter(table.to_batches())):
+        with pytest.raises(ValueError, match="must be UTF-8") as caught:
+            model.fit(X, "y")
+        assert type(caught.value) is ValueError
+        assert caught.value.__cause__ is None
 
 
 def test_tables__values_that_are_equal_match_over_types():

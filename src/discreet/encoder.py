@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from discreet.features import Category, Columns, Number, absent
 from discreet.frames import Unread, is_unread, names_of
+from discreet.refused import encoded
 from discreet.state.values import decode, encode, register
 
 
@@ -67,7 +69,9 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return Unread(X, self.transform, known.declared)
         if hasattr(X, "__dask_graph__"):
             empty = np.empty((0, len(known.names)))
-            return X.map_partitions(self.transform, meta=empty)
+            # A block that does not fit is a `Refused` there: the task, and so a worker's log, never
+            # holds an error beside the block.
+            return X.map_partitions(partial(encoded, self.transform), meta=empty)
         if isinstance(X, np.ndarray) and X.shape[1:] != (len(known.declared),):
             raise ValueError(
                 f"X must be a matrix of the {len(known.declared)} declared columns in their order, "

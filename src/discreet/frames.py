@@ -113,7 +113,10 @@ def numbers_in(column: Any) -> Array:
     if kind not in (NUMBERS, TEXT, ANY):
         raise TypeError
     if series.dtype.is_numeric() or series.dtype == _narwhals().Boolean:
-        return np.asarray(series.cast(_narwhals().Float64).to_numpy(), dtype=np.float64)
+        try:
+            return np.asarray(series.cast(_narwhals().Float64).to_numpy(), dtype=np.float64)
+        except ValueError:  # Arrow refuses all for one whole number that a float would round
+            pass
     return np.array([_missing_as_none(each) for each in series.to_list()], dtype=np.float64)
 
 
@@ -124,7 +127,10 @@ def items_in(column: Any) -> Sequence[Any]:
     ['a', 'b']
     """
     series = _series(column)
-    found = column if series is None else series.to_list()
+    try:
+        found = column if series is None else series.to_list()
+    except UnicodeDecodeError:  # it holds what it could not read
+        raise ValueError("a column of text must be UTF-8") from None
     if hasattr(found, "tolist"):
         found = found.tolist()
     if not isinstance(found, Sequence) or isinstance(found, str | bytes):
@@ -139,6 +145,9 @@ def kind_of(column: Any) -> str:
         return {"U": TEXT, "S": BYTES, "b": NUMBERS, "i": NUMBERS, "u": NUMBERS, "f": NUMBERS}.get(
             getattr(getattr(column, "dtype", None), "kind", ""), ANY
         )
+    native = getattr(series.to_native(), "dtype", None)
+    if isinstance(native, np.dtype) and native.kind == "O":
+        return ANY  # narwhals would say what the first of its values are
     nw = _narwhals()
     dtype = series.dtype
     if dtype == nw.Categorical:  # of what its categories are

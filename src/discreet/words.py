@@ -9,14 +9,15 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Whole numbers with commas, others with so many digits that count, tiny ones by powers.
+    """Whole numbers with commas, others with so many digits that count; powers where tiny or vast.
 
-    >>> number(20120), number(12345.6), number(0.23671), number(1e-6), number(2.5e-7)
-    ('20,120', '12,346', '0.237', '10⁻⁶', '2.5·10⁻⁷')
+    >>> number(20120), number(12345.6), number(0.23671), number(1e-6), number(2.5e-7), number(3e43)
+    ('20,120', '12,346', '0.237', '10⁻⁶', '2.5·10⁻⁷', '3·10⁴³')
     """
-    if not math.isfinite(value) or value == int(value):
+    vast = math.isfinite(value) and abs(value) >= 1e15
+    if not vast and (not math.isfinite(value) or value == int(value)):
         return fixed(value, 0)
-    if abs(value) < 1e-3:
+    if vast or abs(value) < 1e-3:
         mantissa, exponent = f"{value:.1e}".split("e")
         power = "10" + str(int(exponent)).translate(_RAISED)
         mantissa = mantissa.removesuffix(".0").replace("-", _MINUS)

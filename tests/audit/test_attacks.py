@@ -41,7 +41,8 @@ COVERED = {
     "BarrierBandit": "barrier bandit local", "PrivateReduction": "private reduction",
     "Doubling": "doubling", "ProjectionFreeBandit": "projection-free bandit",
     "StreamingFrankWolfe": "streaming frank-wolfe blt", "SparseBandit": "sparse bandit selection",
-    "ABTest": "A/B test, a batch",
+    "ABTest": "A/B test, a batch", "score_private": "held-out score, signs",
+    "PrivatePipeline": "logistic regression",  # of its last step
 }  # fmt: skip
 NOT_PRIVATE = {"OLS", "LinUCB"}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet import arrays
-from discreet.bandits import Decision, LinearBandit, People, edge, estimators, learner
+from discreet.bandits import Decision, Holdout, LinearBandit, People, edge, estimators, learner
 from discreet.bandits.learner import FOREVER
 from discreet.bandits.window import sensitivity
 from discreet.privacy import SeededNoise
@@ -592,3 +592,37 @@ def test_rows__are_shortened_to_the_bound_whatever_it_is(bound):
     row = np.full((2, D), 1.5 * bound / math.sqrt(D))
     decision = make(norm_bound=bound).decide(row)
     assert np.linalg.norm(decision.row) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("more", [{}, {"holdout": Holdout(0.3)}, {"policy": "descent"}])
+def test_learn__a_reward_counts_as_its_part_of_the_range(more):
+    apart = []
+    for width in (1.0, 4.0):
+        bandit = make(reward_range=(-width, width), **more)
+        bandit.decide(contexts(1)[0])  # opens the window
+        before = state_of_window(bandit)
+        for _ in range(20):
+            chosen = bandit.decide(contexts(1)[0])
+            bandit.learn(chosen, 0.5 * width)
+        apart.append(state_of_window(bandit) - before)
+    assert np.abs(apart[0]).max() > 0.01
+    np.testing.assert_allclose(*apart, atol=1e-9)
+
+
+def state_of_window(bandit):
+    window = bandit._window
+    return window.average.copy() if hasattr(window, "average") else total(bandit)
+
+
+def test_descent__is_as_unsure_as_its_noise_and_its_steps():
+    bandit = make(policy="descent", horizon=4000)
+    bandit.decide(contexts(1)[0])
+    window = bandit._window
+    scale, steps = window.total.release.scale, window.step * window.size
+    play(bandit, contexts(window.size))
+    assert bandit._belief.error == pytest.approx(min(math.hypot(scale, steps**-0.5), 1.0))
+
+
+def test_fold__where_no_window_is_open_is_refused():
+    with pytest.raises(ValueError, match="no window is open"):
+        make()._fold_checked(np.zeros((1, D)), [0.0], None)

@@ -399,3 +399,11 @@ def test_discard__readmits_nobody_whose_first_visit_has_counted():
     for again in (True, False):
         assert bandit.learn(bandit.decide(contexts(1)[0]), 0.5, person="a") == again
         bandit.discard()
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("_key", b""), ("_key", "text"), ("_seen", [])])
+def test_visitors__a_damaged_state_is_refused(name, wrong):
+    visitors = Visitors()
+    setattr(visitors, name, wrong)
+    with pytest.raises(ValueError, match=name[1:]):
+        visitors._validate()

@@ -32,6 +32,15 @@ def settle(bandit, rounds, reward):
     bandit.turn()
 
 
+def test_values__without_spreads_nothing_is_said_of_them():
+    # Rewards of -1 or 1: their variance is the largest there is. A record from before spreads were
+    # released must not be read as "all rewards are 0".
+    old = Totals(20_000, 4000, 20_000.0, 1600.0, 0.0, (0.0, 9.0, 9.0))
+    known = replace(old, spreads=(-16_000.0, -4000.0))
+    wide, exact = (values([each], (-1.0, 1.0), held_out=0.2)[-1] for each in (old, known))
+    assert wide.uplift.half_width == pytest.approx(exact.uplift.half_width, rel=0.05)
+
+
 # -- which rounds ----------------------------------------------------------------------------------
 
 
@@ -385,3 +394,10 @@ def test_value__is_a_function_of_releases_alone():
 def test_values__refuses_a_confidence_that_is_none():
     with pytest.raises(ValueError, match="confidence"):
         values([], (0.0, 1.0), confidence=1.5)
+
+
+def test_holdout__coins_of_either_part_are_uniform_again():
+    held, coins = np.array([True, False]), np.array([[0.0], [0.5], [1 - 2**-53]])
+    found = Holdout(0.25).coins(held, np.repeat(coins, 2, axis=1))
+    np.testing.assert_allclose(found, [[0.0, 0.25], [0.125, 0.625], [0.25, 1.0]], rtol=1e-12)
+    assert found[2, 0] < 0.25

@@ -17,6 +17,7 @@ from discreet.bandits.window import (
     TOTALS,
     VALUE,
     Transform,
+    _within,
     bounded,
     sensitivity,
     totals,
@@ -881,3 +882,11 @@ def test_radius__noise_alone_makes_no_long_theta(name):
             chosen = bandit.decide_many(X)
             bandit.learn_many(chosen, (rng.random(len(X)) < 0.5) * 1.0)
         assert bandit._belief.radius == start
+
+
+@pytest.mark.parametrize("length", [0.5, 5.0, 7.0, 1e300])
+def test_within__is_no_longer_and_of_the_same_direction(length):
+    for vector in (np.array([3.0, -4.0]), np.array([3e300, -4e300]), np.zeros(2)):
+        kept, whole = _within(vector, length), math.hypot(*vector)
+        assert math.hypot(*kept) == pytest.approx(min(length, whole))
+        assert kept[0] * 4 == pytest.approx(-kept[1] * 3)

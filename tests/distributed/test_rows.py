@@ -16,8 +16,10 @@ import pandas as pd
 import pytest
 
 from discreet.distributed import rows as distributed_rows
-from discreet.distributed.rows import Refused, open_blocks
+from discreet.distributed.rows import open_blocks
+from discreet.features import DeclaredEncoder, Number
 from discreet.privacy import Budget, SeededNoise
+from discreet.refused import Refused
 from discreet.regression import OLS, AdaSSP, PrivateGLM, PrivateLinearRegression, central
 from discreet.regression.base import IN_A_CLUSTER
 from discreet.regression.baselines import SSP
@@ -514,3 +516,15 @@ def test_some_places__of_very_many_rows_are_distinct_and_all_over():
     assert abs(places.mean() / 10**12 - 0.5) < 5 / math.sqrt(12 * 50_000)
     small = some_places(np.random.default_rng(0), 100, 10)
     np.testing.assert_array_equal(small, np.random.default_rng(0).permutation(100)[:10])
+
+
+def test_encoder__a_block_that_does_not_fit_raises_nowhere_but_in_the_driver():
+    frame = pd.DataFrame({"age": [1.0, SECRET, np.nan, 2.0], "y": [0.0, 1.0, 0.0, 1.0]})
+    blocks = dd.from_pandas(frame, npartitions=2)
+    encoded = DeclaredEncoder({"age": Number(0, 100)}).transform(blocks[["age"]])
+    tasks = dask.compute(*encoded.to_delayed().ravel())
+    refused = [each for each in tasks if isinstance(each, Refused)]
+    assert len(refused) == 1
+    assert str(SECRET) not in refused[0].message
+    with pytest.raises(ValueError, match="'age' must hold one number per row, none missing"):
+        PrivateLinearRegression(1.0, random_state=0).fit(encoded, blocks["y"])

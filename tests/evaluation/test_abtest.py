@@ -366,3 +366,19 @@ def test_secure_noise__draws_exactly(mechanism):
     assert "exact lattice" in test.guarantee.sampler
     release = test.guarantee.releases[0]
     assert release.mu <= gaussian_mu(1.0, 1e-6) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("mechanism", ["batches", "running"])
+def test_released__the_noise_of_each_metric_is_what_its_std_says(mechanism):
+    arms = tuple(f"arm {i}" for i in range(60))
+    test = ABTest(arms, RANGES, 10.0, mechanism=mechanism, noise=SeededNoise(4), salt="here")
+    nearest = np.array([0.0, 0.0, 1.0])  # to 0, of each range: their terms are 0
+    test.add_many(
+        range(300), {name: np.full(300, x) for name, x in zip(RANGES, nearest, strict=True)}
+    )
+    test.look()
+    found = test.released[-1]
+    shares = np.array([0.0, 0.2, 0.0])  # of the ranges
+    noise = found.sums - np.array(found.sizes)[:, None] * shares
+    scaled = noise / np.array(found.stds)
+    np.testing.assert_allclose(scaled.std(axis=0), 1.0, atol=0.35)

@@ -81,6 +81,37 @@ def test_mean__a_bet_that_knows_the_spread_earns_nothing_on_average_either(low, 
     assert 0.2 < law @ earned <= 1 + 1e-9
 
 
+def test_interval__holds_every_mean_that_is_not_rejected_beside_a_large_spread():
+    # Where m (1 - m) is little more than the spread, smaller means have no variance at all: what
+    # is earned must not fall again beyond them.
+    rng = np.random.default_rng(0)
+    limit = 6.7
+    for _ in range(300):
+        n = 10 ** rng.uniform(2, 5)
+        mean = rng.uniform(0.02, 0.5)
+        variance = mean * (1 - mean) * 10 ** rng.uniform(-2, -0.5)
+        noise = 10 ** rng.uniform(-1, 2)
+        std = math.sqrt(n * variance + noise)
+        for z in (-4.06, -3.6, 3.6, 4.06):
+            spread = mean * (1 - mean) - variance
+            found = Mean(n * mean + z * std, n, noise, spread)
+            for bets in (Bets.best(), Bets.mixture(n / 8 * 8.0 ** np.arange(7), np.ones(7))):
+                if found.against(bets, mean) < limit:
+                    interval = found.interval(bets, limit)
+                    assert interval.low <= mean <= interval.high
+                    assert interval.low <= interval.estimate <= interval.high
+
+
+def test_interval__of_a_known_case_holds_the_mean_that_is_not_rejected():
+    n, mean, variance, noise = 1904.0, 0.0343, 0.00183, 0.27
+    found = Mean(
+        n * mean - 4.06 * math.sqrt(n * variance + noise), n, noise, mean * (1 - mean) - variance
+    )
+    bets = Bets.best()
+    assert found.against(bets, mean) < 6.7
+    assert found.interval(bets, 6.7).high >= mean
+
+
 def test_largest_variance__is_the_largest_of_the_interval():
     for low, high in ((0.0, 0.2), (0.3, 0.6), (0.7, 0.9)):
         inside = np.linspace(low, high, 1001)

@@ -183,6 +183,40 @@ def test_logs__of_every_kind_say_the_same(tmp_path):
     assert found.estimate == pytest.approx(want.estimate)
 
 
+def test_logs__json_lines_of_ones_own_are_read_by_the_names_of_their_fields(tmp_path):
+    columns, path = coins(600), tmp_path / "log.jsonl"
+    lines = [
+        json.dumps({"offer": ["no", "yes"][a], "bought": float(r), "chance": 0.5, "age": 40})
+        for a, r in zip(columns["action"], columns["reward"], strict=True)
+    ]
+    path.write_text("\n".join(lines))
+    seen = []
+
+    def policy(contexts):
+        seen.extend(contexts)
+        return np.array([0.0, 1.0])
+
+    names = {"action": "offer", "reward": "bought", "actions": ["no", "yes"]}
+    want = run(columns, propensity=0.5).estimate
+    for propensity in ("chance", 0.5):
+        found = run(path, policy=policy, propensity=propensity, **names)
+        assert found.estimate == pytest.approx(want)
+    assert seen[0] == {"age": 40}
+    for wrong in ({"action": "offr"}, {"propensity": "p"}):
+        with pytest.raises(ValueError, match="no column"):
+            run(path, **{"propensity": 0.5, **names, **wrong})
+    with pytest.raises(ValueError, match="name the field of the reward"):
+        run(path, **names | {"reward": None})
+    with pytest.raises(ValueError, match="no propensities"):
+        run(path, **names, propensity=None)
+
+
+def test_logs__one_propensity_for_all_holds_for_json_too(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"_label_Action": 2, "_label_cost": -1}\n' * 60)
+    assert run(path, propensity=0.5, model="none").decisions == 60
+
+
 @pytest.mark.parametrize("kind", ["table", "json"])
 def test_logs__without_propensities_are_refused_and_it_says_why(kind, tmp_path):
     log = coins(50)

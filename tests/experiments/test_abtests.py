@@ -71,7 +71,7 @@ def test_run__too_early_says_so(folder, capsys):
 @pytest.mark.parametrize(
     ("old", "new", "word"),
     [
-        ('salt = "button"', "", "salt must be given"), ("arms", "arm", "arms must be given"),
+        ('salt = "button"', "", "salt must be given"), ("arms", "arm", "unknown arm"),
         ("epsilon = 8.0", "epsilon = 8.0\nlook = 3", "unknown look"),
         ("epsilon = 8.0", "epsilon = ", "not valid TOML"), ('"id"', '"name"', "no column 'name'"),
     ],

@@ -16,7 +16,7 @@ from discreet.bandits import LinearBandit, LocalServer, People
 from discreet.cli import main
 from discreet.experiments.dossier import Dossier, html
 from discreet.experiments.pages import write_new
-from discreet.privacy import Budget, Ledger, PrefixSum, SeededNoise
+from discreet.privacy import Budget, Guarantee, Ledger, PrefixSum, SeededNoise
 from discreet.regression import PrivateLinearRegression
 
 CHECK = Path(__file__).parents[2] / "benchmarks" / "check_dossier.py"
@@ -39,6 +39,14 @@ def state(tmp_path):
         bandit.decide(people[0])
     bandit.save(tmp_path / "bandit.state")
     return bandit, tmp_path / "bandit.state"
+
+
+def test_guarantee__that_promises_less_than_its_releases_cost_is_not_read(state):
+    record = state[0].guarantee.to_dict()
+    assert Guarantee.from_dict(record) == state[0].guarantee
+    record.pop("statement", None)
+    with pytest.raises(ValueError, match="cost more than it promises"):
+        Guarantee.from_dict(record | {"epsilon": 0.2})
 
 
 def test_dossier__says_what_whoever_signs_must_know(state, tmp_path, capsys):

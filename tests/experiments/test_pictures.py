@@ -190,3 +190,11 @@ def test_compare__differences_are_of_the_same_seeds(tmp_path):
         results.compare(learner, "nobody")
     results.save(tmp_path)
     assert (tmp_path / "results.csv").read_text().startswith("environment,learner,trust")
+
+
+def test_compare__a_learner_without_privacy_is_held_against_every_budget():
+    results = results_of((1.0,), 30.0)
+    private, plain = "LinearBandit", results.reference.title
+    there, back = results.compare(private, plain).frame, results.compare(plain, private).frame
+    assert set(there["epsilon"]) == set(back["epsilon"]) == {1.0}
+    assert back["difference"].tolist() == pytest.approx((-there["difference"]).tolist())

@@ -6,17 +6,19 @@ import json
 import math
 import pickle
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.bandits import PublicPolicy
+from discreet.bandits import LocalServer, PublicPolicy
 from discreet.bandits.local_protocol import questions
 from discreet.local.device import Device, Promise
-from discreet.local.questions import KINDS, LARGEST, SMALLEST_CLIP, Question, answer
+from discreet.local.questions import KINDS, LARGEST, SMALLEST_CLIP, Question, _statistic, answer
 from discreet.local.record import scaled_outcomes, scaled_rows
+from discreet.local.report import ReportSum
 from discreet.local.state import PublicState
 from discreet.privacy import SeededNoise, Shuffled
 
@@ -479,3 +481,29 @@ def test_device__a_wrong_shape_is_refused_before_it_is_counted(room):
         device.answer(RECORDS[0][0], [0.5, 0.5])
     assert device.sent == 0
     assert send(device, *RECORDS[0]).values.size
+
+
+@pytest.mark.parametrize(
+    ("kind", "length", "expected"),
+    [("square", 1.0, [0.25]), ("within", 1.0, [True]), ("moment", 3.0, [[1 / 3.6, 0.0]]),
+     ("gram", 3.0, [[[1.0, 0.0], [0.0, 0.0]]]), ("gram", 1.0, [[[0.6, 0.0], [0.0, 0.0]]])],
+)  # fmt: skip
+def test_statistic__by_hand(kind, length, expected):
+    question = SimpleNamespace(kind=kind, clip=2.0)
+    found = _statistic(
+        np.array([[0.6, 0.0]]), np.array([1.0]), question, np.zeros(2), length * np.eye(2)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_sum__the_variance_of_a_mean_is_that_of_its_reports():
+    reports, total = np.random.default_rng(0).standard_normal((4, 2)), ReportSum()
+    total.add(reports)
+    np.testing.assert_allclose(total.variance, np.cov(reports.T) / 4, rtol=1e-9)
+
+
+def test_server__that_is_done_asks_nothing():
+    server = LocalServer(2, 1.0, seed=0)
+    server._published = None
+    with pytest.raises(ValueError, match="nothing is asked"):
+        server.ask()

@@ -1,6 +1,6 @@
 """Mutants by the hundred: privacy-critical lines are broken one by one, and tests must notice.
 
-    python tests/mutation/harness.py                 all that are chosen; 1 if under 95% are caught
+    python tests/mutation/harness.py                 all that are chosen; 1 if over 5% live on
     python tests/mutation/harness.py ledger --all    every mutant of files with this in their name
 
 A mutant is one change of one line that a promise depends on (`CRITICAL`):
@@ -11,10 +11,12 @@ A mutant is one change of one line that a promise depends on (`CRITICAL`):
     dropped           a check that raises, or a call whose value nobody takes
     early return      of a function that returns nothing
 
-The library is loaded once. Each mutant has a process of its own (fork), in which the code of one
-function is put in place of its own, wherever it is held; then the tests run that are named for its
-file, the nearest first, up to the first failure. Survivors that change nothing that is promised
-stand in survivors.txt with the reason and are not counted; others are printed.
+The tests are collected once, and run once with nothing broken, to learn which calls which function
+and how long it takes. Then each mutant has a process of its own (fork), in which the code of one
+function is put in place of its own, wherever it is held, and meets the tests that call this
+function, the fastest first, up to the first failure. In survivors.txt stand those that change
+nothing that is promised, with the reason, which are not counted; and "open" ones, which lower the
+share that is printed and do not change the exit status.
 """
 
 import argparse
@@ -23,11 +25,15 @@ import contextlib
 import copy
 import gc
 import importlib
+import itertools
 import os
+import pickle
 import random
 import re
 import signal
 import sys
+import tempfile
+import threading
 import time
 import traceback
 import types
@@ -41,7 +47,10 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "discreet"
 SURVIVORS = Path(__file__).with_name("survivors.txt")
 LEAST = 0.95  # of the mutants are to be caught
-SECONDS = 120  # of CPU; a mutant that hangs is caught
+TOGETHER = 4.0  # seconds of CPU, of the tests that a mutant meets, with nothing broken
+OPEN = "open: "  # what the reason begins with of one that ought to be caught and is not yet
+SECONDS = 20  # of CPU; a mutant that hangs is caught
+PATIENCE = 120  # seconds by the clock, for one that waits
 SEED = 36  # of the choice, where a file has more mutants than are taken
 
 CRITICAL = re.compile(
@@ -74,19 +83,30 @@ TARGETS: dict[str, tuple[int, str]] = {
     "privacy/toeplitz.py": (14, "privacy/test_toeplitz.py privacy/test_prefix.py"),
     "privacy/channels.py": (16, "privacy/test_local.py privacy/test_interval.py"),
     "privacy/sphere.py": (12, "privacy/test_local.py privacy/test_portable.py"),
-    "privacy/shuffle.py": (16, "privacy/test_shuffle.py"),
+    "privacy/shuffle.py": (16, "privacy/test_shuffle.py local/test_shuffled.py"),
     "privacy/noise.py": (10, "privacy/test_noise.py privacy/test_lattice.py"),
+    "state/claims.py": (10, "test_state.py contract/test_live.py"),
     "state/live.py": (12, "test_state.py contract/test_live.py"),
     "state/files.py": (10, "test_state.py contract/test_saved.py"),
     "local/device.py": (16, "local/test_device.py local/test_shuffled.py"),
     "local/questions.py": (8, "local/test_device.py local/test_vectors.py"),
+    "local/server.py": (14, "local/test_device.py local/test_shuffled.py"),
+    "local/report.py": (8, "local/test_device.py local/test_shuffled.py"),
+    "bandits/release.py": (24, "bandits/test_window.py bandits/test_linear.py"),
     "bandits/window.py": (14, "bandits/test_window.py bandits/test_linear.py"),
     "bandits/visitors.py": (10, "bandits/test_people.py"),
     "bandits/holdout.py": (6, "bandits/test_value.py"),
-    "bandits/learner.py": (10, "bandits/test_learner.py bandits/test_linear.py"),
+    "bandits/learner.py": (
+        10,
+        "bandits/test_learner.py bandits/test_linear.py bandits/test_baselines.py",
+    ),
     "bandits/edge.py": (6, "bandits/test_learner.py bandits/test_linear.py contract/test_edges.py"),
     "bandits/descent.py": (8, "bandits/test_linear.py bandits/test_window.py"),
     "regression/steps.py": (10, "regression/test_steps.py regression/test_central.py"),
+    "regression/central.py": (10, "regression/test_central.py"),
+    "regression/dispersion.py": (8, "regression/test_counts.py"),
+    "regression/held_out.py": (8, "regression/test_held_out.py"),
+    "regression/information.py": (8, "regression/test_information.py"),
     "regression/counts.py": (6, "regression/test_counts.py"),
     "regression/search.py": (8, "regression/test_search.py"),
     "regression/glm_erm.py": (8, "regression/test_glm.py"),
@@ -98,15 +118,18 @@ TARGETS: dict[str, tuple[int, str]] = {
     "optimization/windows.py": (8, "optimization/test_windows.py"),
     "optimization/directions.py": (8, "optimization/test_choices.py"),
     "optimization/sparse_windows.py": (10, "optimization/test_windows.py bandits/test_sparse.py"),
+    "evaluation/abtest.py": (10, "evaluation/test_abtest.py"),
+    "evaluation/looks.py": (8, "evaluation/test_abtest.py"),
     "evaluation/totals.py": (8, "evaluation/test_abtest.py"),
     "evaluation/off_policy.py": (6, "evaluation/test_off_policy.py"),
     "audit/bounds.py": (10, "audit/test_bounds.py"),
     "audit/counted.py": (10, "audit/test_bounds.py"),
     "service/fence.py": (10, "service/test_fence.py"),
+    "service/tokens.py": (5, "service/test_tokens.py"),
+    "service/vault.py": (5, "service/test_vault.py"),
 }
-# What survivors of the tests above meet, with --wide: whether a public learner shows a move.
-WIDE = ["tests/contract/test_planted.py", "tests/mutation/test_mutants.py"]
-QUIET = ["-q", "-p", "no:cacheprovider", "--no-header"]
+WIDE = "tests/contract/test_planted.py"  # whether a public learner shows a move
+QUIET = ["-q", "-p", "no:cacheprovider", "--no-header", "--no-summary"]
 
 
 @dataclass(frozen=True)
@@ -196,11 +219,11 @@ def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.Funct
             yield from _functions(node, f"{prefix}{node.name}.")
 
 
-def _statement(function: ast.FunctionDef, line: int) -> str:
-    """The statement of this line as it is written now, in one line."""
+def _statement(function: ast.FunctionDef, node: ast.AST) -> str:
+    """The statement or argument around this node as it is written now, in one line."""
     found = [
         n for n in ast.walk(function)
-        if isinstance(n, (ast.stmt, ast.keyword)) and n.lineno <= line <= (n.end_lineno or 0)
+        if isinstance(n, (ast.stmt, ast.keyword)) and any(each is node for each in ast.walk(n))
     ]  # fmt: skip
     least = min(found, key=lambda n: (n.end_lineno or 0) - n.lineno)
     if isinstance(least, (ast.If, ast.While, ast.For, ast.With, ast.FunctionDef)):
@@ -249,7 +272,7 @@ def made(file: str, at: int, place: int, number: int) -> tuple[Mutant, ast.Modul
         kind, change = list(changes(node))[number]
         change(node)
         ast.fix_missing_locations(tree)
-        after = _statement(function, line)
+        after = _statement(function, node)
     ast.fix_missing_locations(tree)
     return Mutant(file, line, name, kind, text.splitlines()[line - 1].strip(), after), tree
 
@@ -282,33 +305,23 @@ def plant(mutant: Mutant, tree: ast.Module) -> bool:
     return found
 
 
-def tried(mutant: Mutant | None, tree: ast.Module | None, tests: list[str]) -> str:
-    """ "caught", "survived", or what went wrong; in a process of its own. None: nothing broken."""
+def apart(work: Callable[[], int]) -> int:
+    """The status of work in a process of its own; negative if a signal ended it."""
     child = os.fork()
     if child == 0:
         status = 97
         try:
-            null = os.open(
-                os.environ.get("MUTANTS_LOG", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            )
+            log = os.environ.get("MUTANTS_LOG", os.devnull)
+            null = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             os.dup2(null, 1)
             os.dup2(null, 2)
-            signal.setitimer(signal.ITIMER_PROF, SECONDS)
-            if mutant is None or tree is None or plant(mutant, tree):
-                status = int(pytest.main([*QUIET, "-x", *tests]))
-            else:
-                status = 98
+            status = work()
         except BaseException:
-            status = 97
             traceback.print_exc()
         finally:
             sys.stderr.flush()
             os._exit(status)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return "caught" if os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGABRT) else "killed"
-    known = {0: "survived", 1: "caught", 2: "caught", 98: "not planted"}
-    return known.get(os.WEXITSTATUS(status), f"status {os.WEXITSTATUS(status)}")
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def nearest(file: str) -> list[str]:
@@ -316,11 +329,112 @@ def nearest(file: str) -> list[str]:
     return [str(SOURCE / file), *(f"tests/{each}" for each in TARGETS[file][1].split())]
 
 
-def chosen(part: str, every: bool) -> Iterator[tuple[Mutant, ast.Module]]:
+class Driver:
+    """Collects once; then learns which test calls which function, and breaks these one by one."""
+
+    def __init__(self, parts: list[str], every: bool, kept: Path) -> None:
+        self.parts, self.every, self.kept = parts, every, kept
+        self.counts = dict.fromkeys(("caught", "survived", "listed", "equivalent"), 0)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """In place of pytest's own."""
+        if apart(lambda: self.learn(session)) != 0:
+            raise RuntimeError("the tests with nothing broken did not come to an end")
+        calls, took, failed = pickle.loads(self.kept.read_bytes())
+        for each in sorted(failed):
+            print(f"NO USE, fails with nothing broken: {each}", flush=True)
+        known = listed_survivors()
+        for mutant, tree in chosen(self.parts, self.every):
+            begun = time.monotonic()
+            listed = known.get(mutant.name, "")
+            if listed and not listed.startswith(OPEN):
+                self.counts["equivalent"] += 1
+                continue
+            able = calls.get((str(SOURCE / mutant.file), mutant.function), set()) - failed
+            tests = self.cheapest(session.items, able, took)
+            verdict = self.tried(session, mutant, tree, tests)
+            if listed:
+                verdict = "listed" if verdict == "survived" else f"{verdict}, take it off the list"
+            self.counts[verdict] = self.counts.get(verdict, 0) + 1
+            if verdict != "caught":
+                print(f"{verdict.upper()} {mutant.name}", flush=True)
+            spent = f"{len(tests)} of {len(able)} tests, {time.monotonic() - begun:.1f} s"
+            print(f"  {mutant.file}:{mutant.line} {mutant.kind} {verdict}: {spent}", flush=True)
+        return True
+
+    def learn(self, session: pytest.Session) -> int:
+        """Run all tests with nothing broken, and keep what each calls and takes."""
+        source, calls, took = str(SOURCE), dict[tuple[str, str], set[str]](), dict[str, float]()
+        failed = set[str]()
+        now = [""]
+
+        def called(frame: types.FrameType, event: str, _: object) -> None:
+            code = frame.f_code
+            if event == "call" and code.co_filename.startswith(source):
+                calls.setdefault((code.co_filename, code.co_qualname), set()).add(now[0])
+
+        for item, following in itertools.zip_longest(session.items, session.items[1:]):
+            now[0], before, begun = item.nodeid, session.testsfailed, time.process_time()
+            threading.setprofile(called)
+            sys.setprofile(called)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            sys.setprofile(None)
+            took[item.nodeid] = time.process_time() - begun
+            if session.testsfailed > before:
+                failed.add(item.nodeid)
+        threading.setprofile(None)
+        self.kept.write_bytes(pickle.dumps((calls, took, failed)))
+        return 0
+
+    @staticmethod
+    def cheapest(
+        items: list[pytest.Item], able: set[str], took: dict[str, float]
+    ) -> list[pytest.Item]:
+        """Of the tests that call a function, those that together take TOGETHER at most."""
+        tests, total = list[pytest.Item](), 0.0
+        for item in sorted(
+            (each for each in items if each.nodeid in able), key=lambda e: took[e.nodeid]
+        ):
+            total += took[item.nodeid]
+            if total > TOGETHER:
+                break
+            tests.append(item)
+        return tests
+
+    @staticmethod
+    def tried(
+        session: pytest.Session, mutant: Mutant, tree: ast.Module, tests: list[pytest.Item]
+    ) -> str:
+        """ "caught", "survived", or what went wrong."""
+
+        def work() -> int:
+            if not plant(mutant, tree):
+                return 98
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+            signal.alarm(PATIENCE)
+            for item, following in itertools.zip_longest(tests, tests[1:]):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if session.testsfailed:
+                    return 1
+            return 0
+
+        status = apart(work)
+        hangs = (-signal.SIGPROF, -signal.SIGALRM)
+        if status in (1, -signal.SIGABRT, *hangs):
+            return "caught"
+        return {0: "survived", 98: "not planted"}.get(status, f"status {status}")
+
+
+def concerns(parts: list[str], file: str) -> bool:
+    """Whether a file is one of those that are asked for."""
+    return any(part in file for part in parts)
+
+
+def chosen(parts: list[str], every: bool) -> Iterator[tuple[Mutant, ast.Module]]:
     """Those of a run: so many of each file, spread over its functions; files take turns."""
     waiting = {}
     for file, (most, _) in TARGETS.items():
-        if part in file:
+        if concerns(parts, file):
             found = places(file)
             random.Random(SEED).shuffle(found)
             waiting[file] = found if every else found[:most]
@@ -330,8 +444,8 @@ def chosen(part: str, every: bool) -> Iterator[tuple[Mutant, ast.Module]]:
                 yield made(file, *left.pop(0))
 
 
-def equivalent() -> dict[str, str]:
-    """Mutants that break no promise, and why."""
+def listed_survivors() -> dict[str, str]:
+    """Mutants that break no promise, and why; those that no test notices yet: why begins "open"."""
     known = {}
     for line in SURVIVORS.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
@@ -341,46 +455,26 @@ def equivalent() -> dict[str, str]:
 
 
 def main() -> int:
-    """Break them one by one; 1 if more than 5% survive."""
+    """Break them one by one; 1 if more than 5% survive that are not listed."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("part", nargs="?", default="")
+    parser.add_argument("parts", nargs="*", default=[""], help="of names of files")
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--wide", action="store_true")
     options = parser.parse_args()
     os.chdir(ROOT)
     os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     for file in TARGETS:  # loaded once, for all children
         importlib.import_module("discreet." + file.removesuffix(".py").replace("/", "."))
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    files = [path for file in TARGETS if options.part in file for path in nearest(file)]
-    with open(os.devnull, "w") as null, contextlib.redirect_stdout(null):
-        pytest.main([*QUIET, "--collect-only", *dict.fromkeys(files)])  # loaded once, too
-    known = equivalent()
-    counts = dict.fromkeys(("caught", "survived", "equivalent"), 0)
-    passing: dict[str, str] = {}  # what becomes of the tests with nothing broken
-    for mutant, tree in chosen(options.part, options.all):
-        begun = time.monotonic()
-        if mutant.name in known:
-            counts["equivalent"] += 1
-            continue
-        tests = nearest(mutant.file)
-        if mutant.file not in passing:
-            passing[mutant.file] = tried(None, None, tests)
-            if passing[mutant.file] != "survived":
-                print(f"NO USE: {tests}: {passing[mutant.file]} with nothing broken", flush=True)
-        if passing[mutant.file] != "survived":
-            continue
-        verdict = tried(mutant, tree, tests)
-        if verdict == "survived" and options.wide:
-            verdict = tried(mutant, tree, WIDE)
-        counts[verdict] = counts.get(verdict, 0) + 1
-        took = time.monotonic() - begun
-        if verdict != "caught":
-            print(f"{verdict.upper()} {mutant.name}", flush=True)
-        print(f"  {mutant.file}:{mutant.line} {mutant.kind} {verdict} {took:.0f} s", flush=True)
-    told = counts["caught"] + counts["survived"]
-    print(counts, f"{counts['caught'] / max(told, 1):.1%} caught", flush=True)
-    return int(counts["caught"] < LEAST * told)
+    files = [path for file in TARGETS if concerns(options.parts, file) for path in nearest(file)]
+    with tempfile.TemporaryDirectory() as scratch:
+        driver = Driver(options.parts, options.all, Path(scratch) / "learnt")
+        quiet = [*QUIET, "-s", f"--basetemp={scratch}/tests", *dict.fromkeys([*files, WIDE])]
+        if (status := pytest.main(quiet, plugins=[driver])) not in (0, 5):
+            return int(status)
+    counts = driver.counts
+    fresh = counts["caught"] + counts["survived"]
+    print(counts, f"{counts['caught'] / max(fresh + counts['listed'], 1):.1%} caught", flush=True)
+    return int(counts["caught"] < LEAST * fresh)
 
 
 if __name__ == "__main__":

@@ -177,3 +177,10 @@ def test_budget__a_weak_one_warns_in_words_and_the_statement_repeats_it(epsilon,
 def test_budget__what_is_no_number_is_named_in_a_sentence(name, wrong):
     with pytest.raises(ValueError, match=f"{name} must be a number"):
         Budget(**{"epsilon": 1.0, "delta": 1e-6, name: wrong})
+
+
+def test_budget__keeps_plain_numbers_whatever_kind_they_came_in():
+    budget = Budget(np.float32(1.0), np.float32(1e-6), contributions=np.int64(2))
+    kinds = [type(x) for x in (budget.epsilon, budget.delta, budget.contributions)]
+    assert kinds == [float, float, int]
+    assert type(Budget(1.0, 0).delta) is float

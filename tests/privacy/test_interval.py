@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.privacy import IntervalChannel, SeededNoise
-from discreet.privacy.channels import CELLS, BinaryChannel, _cell, _Piecewise, _Response
+from discreet.privacy import BallChannel, IntervalChannel, SeededNoise
+from discreet.privacy.channels import CELLS, BinaryChannel, _cell, _Piecewise, _Response, odds_below
 from discreet.privacy.noise import SystemNoise
 from discreet.privacy.portable import COINS, draw_coins
 
@@ -297,3 +297,35 @@ def test_report__is_privatize_of_one_number_bit_for_bit(kind, epsilon):
     for value in values:
         assert channel.report(float(value), alone) == float(channel.privatize(value, arrays))
     assert alone.state() == arrays.state()  # as many coins
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_piecewise__the_last_coin_of_the_plateau_and_the_first_outside_are_where_they_are_counted(
+    epsilon,
+):
+    piecewise = _Piecewise.of(epsilon)
+    for coin, near in ((piecewise.inside - 1, True), (piecewise.inside, False)):
+        coins = [0, coin, COINS - 1]  # the last cell
+        one = piecewise.draw_one(-1.0, coins)
+        assert one == piecewise.draw(np.array([-1.0]), np.array(coins)[:, None])[0]
+        assert (one < piecewise.plateau - CELLS) == near
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_piecewise__no_rounding_of_the_record_leads_beyond_the_last_cell(epsilon):
+    piecewise, coins = _Piecewise.of(epsilon), [0, 0, COINS - 1]
+    for x in (1.0, 1 + 1e-9, 1.5):
+        assert piecewise.draw_one(x, coins) == CELLS
+        assert piecewise.draw(np.array([x]), np.array(coins)[:, None])[0] == CELLS
+
+
+def test_odds__stay_below_the_true_ones_whatever_way_the_float_was_rounded():
+    for epsilon in np.linspace(0.01, 30.0, 200):
+        assert odds_below(epsilon) < odds(epsilon) < odds_below(epsilon) * (1 + Fraction(1, 2**49))
+
+
+@pytest.mark.parametrize("make", [IntervalChannel, lambda epsilon: BallChannel(3, epsilon)])
+def test_channel__promises_its_epsilon_and_spends_no_more(make):
+    guarantee = make(0.7).guarantee
+    assert (guarantee.epsilon, guarantee.delta, guarantee.trust) == (0.7, 0.0, "local")
+    assert 0.7 * (1 - 1e-12) <= guarantee.epsilon_at(0.0) <= 0.7

@@ -1,6 +1,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import dp_accounting
 import pytest
@@ -8,8 +9,9 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.privacy import Budget, BudgetSpent, Guarantee, Ledger
+from discreet.privacy import Budget, BudgetSpent, Guarantee, Ledger, Shuffled
 from discreet.privacy.gaussian import gaussian_epsilon
+from discreet.privacy.guarantee import _numeric_epsilon
 from discreet.privacy.release import Release
 
 ABOUT = {"what": "sum", "sampler": "float, simulation only"}
@@ -36,7 +38,7 @@ def test_ledger__fractions_of_mu_squared_that_add_up_are_admitted_and_no_more(fr
     for fraction in fractions:
         ledger.spend(gaussian(budget.mu * math.sqrt(fraction / total)))
     assert ledger.spent() == pytest.approx(1.0)
-    with pytest.raises(BudgetSpent, match=r"would cost 1.01 times the budget"):
+    with pytest.raises(BudgetSpent, match=r"would bring the total to 1.01 times the budget"):
         ledger.spend(gaussian(budget.mu * 0.1))
     assert len(ledger.releases) == len(fractions)
 
@@ -289,3 +291,43 @@ def test_ledger__of_two_equal_parts_that_are_open_the_one_that_ends_frees_its_ow
             assert whole.spent() == pytest.approx(2 * one)
         assert whole.spent() == pytest.approx(one)
     assert whole.spent() == 0
+
+
+@pytest.mark.parametrize("accounting", ["pure", "gaussian", "zcdp"])
+def test_guarantee__of_a_ledger_is_its_budget(accounting):
+    guarantee = Ledger(Budget(0.7, 1e-6, contributions=3), accounting).guarantee()
+    assert (guarantee.epsilon, guarantee.contributions) == (0.7, 3)
+    assert guarantee.delta == (0.0 if accounting == "pure" else 1e-6)
+
+
+def test_part__of_people_of_other_contributions_is_refused():
+    whole = Ledger(Budget(1.0, 1e-6, contributions=2))
+    with (
+        pytest.raises(ValueError, match="people of 2 rows"),
+        whole.part(Budget(0.5, 1e-6), what="a fit"),
+    ):
+        pass
+
+
+def test_batch__without_scope_crowd_or_price_is_never_free():
+    fine = {"scope": "batch 1", "crowd": 10_000}
+    for lost in fine:
+        ledger = Ledger(Budget(1.0, 1e-6), "shuffled")
+        with pytest.raises(BudgetSpent, match="more than any shuffled budget"):
+            ledger.spend(replace(laplace(0.5), **{**fine, lost: None}))
+    ledger.spend(replace(laplace(0.5), **fine))
+
+
+def test_guarantee__of_shuffled_reports_at_delta_zero_is_what_they_cost_without_the_crowd():
+    reports = Release.shuffled(
+        mechanism="sphere", local_epsilon=3.0, crowd=10_000, scope="batch 1", **ABOUT
+    )
+    about = {"trust": "shuffled", "contributions": 2, "crowd": Shuffled()}
+    guarantee = Guarantee(1.0, 1e-6, releases=(reports,), **about)
+    assert guarantee.epsilon_at(0.0) == 6.0
+    assert 0 < guarantee.epsilon_at(1e-6) <= 1.0
+    assert Guarantee(1.0, 1e-6, **about).epsilon_at(1e-6) == 0.0
+
+
+def test_guarantee__what_no_grid_can_hold_is_not_composed_numerically():
+    assert _numeric_epsilon([gaussian(0.5), laplace(0.1), laplace(60.0)], 1e-6) == math.inf

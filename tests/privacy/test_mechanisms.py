@@ -10,6 +10,7 @@ from scipy import stats
 from discreet.privacy import Budget, BudgetSpent, Ledger, SeededNoise
 from discreet.privacy.mechanisms import (
     Mechanisms,
+    draw_generalized,
     k_norm_std,
     symmetric_to_vector,
     vector_to_symmetric,
@@ -22,6 +23,14 @@ def test_gaussian__noise_has_std_sensitivity_over_mu(assert_distribution):
     value, release = Mechanisms(SeededNoise(1)).gaussian(np.zeros(N), sensitivity=3.0, mu=0.5)
     assert (release.sensitivity, release.scale, release.mu) == (3.0, 6.0, 0.5)
     assert_distribution(value, stats.norm(scale=6.0).cdf)
+
+
+@pytest.mark.parametrize("r", [2.0, 3.0, 4.5])
+def test_generalized__squared_norms_are_those_of_its_density(r, assert_distribution):
+    rows = draw_generalized(r, 2.0, N // 4, 6, SeededNoise(3))
+    norms = np.linalg.norm(rows, ord=r, axis=1)
+    assert_distribution((norms / 2.0) ** 2, stats.chi2(6).cdf)  # Gamma(d/2) of scale 2
+    assert (rows > 0).mean() == pytest.approx(0.5, abs=0.02)
 
 
 def test_gaussian_symmetric__isometric_noise(assert_distribution):

@@ -211,3 +211,10 @@ def test_secure__says_what_to_install_when_opendp_is_missing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'discreet[secure]'" in done.stdout
+
+
+@pytest.mark.parametrize("draw", [SecureNoise.gaussian, SecureNoise.laplace])
+def test_secure_noise__lies_on_every_point_of_the_lattice_that_is_asked_for(draw):
+    steps = draw(SecureNoise(), 1.0, 200, 2.0**-10) * 2**10
+    assert (steps == np.rint(steps)).all()
+    assert {0.0, 1.0} == set(steps % 2)  # wrong with probability 2^-199

@@ -358,6 +358,15 @@ def test_prefix__a_row_of_any_norm_is_held_to_its_bound():
         sums.add(1.001 * row)
 
 
+def test_prefix__generalized_noise_costs_the_whole_budget_for_the_move_it_claims():
+    budget = Budget(1.0, 1e-6, contributions=2)
+    release = PrefixSum(9, 30, budget, sensitivity=2.0, norm="l3",
+                        mechanism="generalized-gaussian").guarantee.releases[0]  # fmt: skip
+    assert (release.norm, release.what) == ("l3", "9 running sums (tree, 4 levels)")
+    assert release.rho == pytest.approx(budget.rho)
+    assert release.rho == pytest.approx((3 - 1) * release.sensitivity**2 / (2 * release.scale**2))
+
+
 @pytest.mark.parametrize("mechanism", ["blt", "toeplitz", "generalized-gaussian"])
 def test_prefix__gaussian_noise_needs_delta(mechanism):
     with pytest.raises(ValueError, match="delta"):

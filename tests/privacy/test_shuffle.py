@@ -10,8 +10,10 @@ from dp_accounting.pld import pld_pmf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.privacy import BallChannel, shuffle
+from discreet.privacy import BallChannel, Shuffled, shuffle
 from discreet.privacy.shuffle import (
+    LARGEST_BATCH,
+    PlannedBatch,
     batch_keeps_promise,
     batch_local_epsilon,
     shuffled_delta,
@@ -245,3 +247,16 @@ def test_batch_local_epsilon__is_the_largest():
             ours = batch_local_epsilon(1.0, 1e-6, n, reports=reports)
             assert batch_keeps_promise(1.0, 1e-6, ours, n, reports=reports)
             assert not batch_keeps_promise(1.0, 1e-6, ours + 0.01, n, reports=reports)
+
+
+def test_shuffled_epsilon__is_zero_from_the_delta_on_at_which_it_is():
+    assert shuffled_epsilon(shuffled_delta(0.0, 1.0, 100), 1.0, 100) == 0.0
+
+
+def test_planned_batch__a_fraction_that_was_not_said_is_the_least_and_none_is_zero():
+    batch = {"size": 10, "minimum": 8, "honest": 1, "epsilon": 1.0, "delta": 1e-6}
+    assert PlannedBatch(**batch, local_epsilon=8.0).honest_fraction == 1 / LARGEST_BATCH / 10
+    with pytest.raises(ValueError, match="0 < honest_fraction"):
+        PlannedBatch(**batch, local_epsilon=8.0, honest_fraction=0.0)
+    with pytest.raises(ValueError, match="fractions of a batch"):
+        Shuffled(minimum=1.5)

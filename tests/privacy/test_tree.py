@@ -164,3 +164,8 @@ def test_tree__bad_shapes_are_refused():
         _ = Tree().base
     with pytest.raises(ValueError, match="fitted"):
         _ = Tree(3).depth
+
+
+@pytest.mark.parametrize(("horizon", "levels"), [(1, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4)])
+def test_tree__has_no_level_more_than_its_horizon_needs(horizon, levels):
+    assert Tree(branching=2, balanced=False).fitted(horizon, pure=False).levels == levels

@@ -55,6 +55,34 @@ def test_sensitivities__are_reached_within_a_tenth():
     assert np.linalg.norm(far[0] - far[1]) > 0.9 * numbers.sensitivity
 
 
+LONG = 1.7e308
+
+
+def test_classes__a_row_whose_prediction_overflows_adds_nothing():
+    for labels in ((0, 1), (0, 1, 2)):
+        model = PrivateLogisticRegression(1.0, classes=labels, random_state=0)
+        model.fit(np.eye(16), [0, 1] * 8)
+        X = np.eye(16)
+        X[0] = LONG * np.sign(model.coef_[0] - model.coef_[-1] + model.coef_[-1] / 2)
+        X[0, ::2] *= -1
+        tally = _Classes(model.classes_)
+        y = [0, 1] * 8
+        with np.errstate(all="ignore"):
+            assert not np.isfinite(model.predict_proba(X)[0]).all()
+            found = tally.sums(model, X, y)
+        np.testing.assert_allclose(found, tally.sums(model, X[1:], y[1:]))
+
+
+@given(signed, signed)
+def test_numbers__a_row_whose_prediction_overflows_adds_nothing(p, y):
+    tally = _Numbers(1.0, 2.0)
+    for odd in (np.nan, np.inf, -np.inf):
+        sums = [tally.sums(Fixed(), np.array([[a]]), [y]) for a in (p, odd)]
+        assert np.isfinite(sums[1]).all()
+        assert np.linalg.norm(sums[0] - sums[1]) <= tally.sensitivity + 1e-12
+    np.testing.assert_array_equal(tally.sums(Fixed(), np.array([[np.nan]]), [y]), np.zeros(4))
+
+
 def classes(seed, n=12_000):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, 2)) / 2

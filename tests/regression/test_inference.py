@@ -107,6 +107,10 @@ def test_contrast__columns_are_found_by_name_without_an_encoder():
         model.contrast({"sex": ("M", "F")})
     with pytest.raises(ValueError, match="declared column"):
         model.contrast({"sex": ("M", "X")}, ENCODER)
+    with pytest.raises(ValueError, match=r"there is no 'sx'; there are .*sex"):
+        model.contrast({"sx": ("M", "F")}, ENCODER)
+    with pytest.raises(TypeError, match=r"files and iterators are for fit"):
+        model.predict("rows/*.parquet")
     with pytest.raises(ValueError, match="makes 1 columns"):
         model.summary(DeclaredEncoder({"age": Number(0, 1)}))
 

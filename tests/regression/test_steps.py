@@ -387,6 +387,18 @@ def test_spread__noise_alone_is_normal_and_counts_that_stand_out_are_kept():
     assert found.odd[:, 9] == pytest.approx(np.full(2, 600 / 10_600), abs=0.001)
 
 
+def test_irregular__is_the_distance_from_normal_and_from_symmetric_laws():
+    def spread(levels, odd):
+        return Spread(levels, np.vstack([odd, 0 * odd]), np.zeros(len(LEVELS)))
+
+    none = np.zeros(len(LEVELS))
+    assert spread(NORMAL, none).irregular == 0
+    point = np.eye(len(LEVELS))[0]
+    assert spread(point, none).irregular == pytest.approx(1 - NORMAL[0])
+    # A tenth of the rows is above 0, far out; as many more are below 0, near it.
+    assert spread(NORMAL, 0.1 * (point[::-1] - point)).irregular == pytest.approx(0.1)
+
+
 def test_skewed_errors__do_not_bias_the_intercept():
     # Exponential errors of std .25, mean zero: off by -.02; -.04 where kappas are not believed.
     bounds = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": True}
@@ -411,6 +423,20 @@ def test_hidden__a_kappa_is_believed_as_far_as_it_stands_out_of_its_noise():
 
     assert abs(shift(ALARM - 0.1)) < 1e-8
     assert shift(30.0) == pytest.approx(3.0, rel=0.05)
+
+
+def test_hidden__what_noise_can_hide_is_believed_as_far_as_errors_are_irregular():
+    both = HiddenPosterior.of_theta(Posterior.unobserved(np.eye(1)), 1)
+    design = np.array([[1.0, -1.0], [0.0, 1.0]])
+    both = both.observe(design, np.array([0.0, 1e-2]), np.diag([1e-6, 1e-4]))  # 1 std of its noise
+    variances = []
+    for irregular in (0.0, 0.1, 1.0):
+        mean, variance = (each[0] for each in both.hidden(irregular))
+        prior = 2e-4 * irregular**2
+        assert mean == pytest.approx(1e-2 * prior / (prior + 1e-4))
+        assert variance == pytest.approx(1e-4 * prior / (prior + 1e-4))
+        variances.append(both.theta(irregular).covariance[0, 0])
+    assert variances[0] < 1.1e-6 < variances[1] < 4e-6 < 6e-5 < variances[2]
 
 
 def test_hidden__nothing_hidden_leaves_the_posterior_as_it_is():

@@ -199,3 +199,14 @@ def test_dossier__of_a_running_bandit_from_its_address(running, tmp_path, monkey
     page = out.read_text(encoding="utf-8")
     assert "LinearBandit of the decision service" in page
     assert f"{running.url}/v1/bandits/welcome" in page
+
+
+def test_dossier__of_a_service_that_is_away_says_which(tmp_path, capsys):
+    from discreet.cli import main
+
+    with socket.socket() as free:  # bound, and nobody listens
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(SystemExit):
+            main(["dossier", f"{url}/v1/bandits/welcome", "-o", str(tmp_path / "x.html")])
+    assert f"{url} cannot be reached" in capsys.readouterr().err

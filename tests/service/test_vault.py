@@ -132,3 +132,13 @@ def test_report_keys__are_made_once_and_destroyed_with_their_policy(tmp_path):
     assert vault.report_key("b", "e-1") != found[0]  # what was sealed to it opens no more
     vault.forget_all_but("f")  # a restore
     assert not list((tmp_path / "reports").iterdir())
+
+
+def test_a_forgotten_bandit_can_be_opened_no_more_and_others_can(tmp_path):
+    vault = Vault(tmp_path)
+    sealed = {name: vault.seal(name, "e", 1, b"sum") for name in ("gone", "kept")}
+    vault.settle()
+    vault.forget("gone", "e")
+    with pytest.raises(MissingSecret):
+        vault.open("gone", "e", 1, sealed["gone"])
+    assert vault.open("kept", "e", 1, sealed["kept"]) == b"sum"

@@ -46,7 +46,15 @@ from discreet.online import (
 from discreet.online.adversarial import Exp2
 from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Shuffled, Tree
-from discreet.regression import OLS, AdaSSP, PrivateGLM, PrivateLogisticRegression, PrivateSearchCV
+from discreet.regression import (
+    OLS,
+    AdaSSP,
+    PrivateGLM,
+    PrivateLogisticRegression,
+    PrivateScore,
+    PrivateSearchCV,
+    score_private,
+)
 from discreet.regression import PrivateLinearRegression as Linear
 from discreet.regression.baselines import SSP, DPGradientDescent
 
@@ -72,6 +80,45 @@ class Relayed(Served):
     def __init__(self) -> None:
         LocalServer.__init__(self, DIM, EPSILON, delta=DELTA, crowd=Shuffled(), seed=1)
         self.noise = SeededNoise(2)
+
+
+class Signs:
+    """A classifier that everybody knows, and that is certain."""
+
+    classes_ = (-1.0, 1.0)
+
+    def predict_proba(self, X: Any) -> Any:
+        """By the sign of the first feature."""
+        return np.eye(2)[(np.asarray(X)[:, 0] > 0).astype(int)]
+
+
+class Scored:
+    """`score_private` of a model that everybody knows: what is fitted to rows is the score."""
+
+    def __init__(self, model: str, noise: Any, **promised: Any) -> None:
+        self.name = model
+        self.promised = {**promised, "noise": noise}
+        bounds: dict[str, Any] = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
+        known = np.eye(DIM)
+        self.model = Signs() if model == "signs" else OLS(**bounds).fit(known, known[:, 0])
+
+    def fit(self, X: Any, y: Any) -> "Scored":
+        """The one release."""
+        self.score = score_private(self.model, X, y, **self.promised)
+        return self
+
+    @property
+    def theta(self) -> Any:
+        """All metrics and their intervals."""
+        tables = [each for each in (self.score.metrics, self.score.calibration) if each]
+        told = [(e.estimate, e.low, e.high) for each in tables for e in each.effects]
+        matrix = self.score.confusion
+        return np.append(np.ravel(told), np.ravel(() if matrix is None else matrix))
+
+    @property
+    def guarantee_(self) -> Any:
+        """Of the score."""
+        return self.score.guarantee
 
 
 STOLEN = ("_window.theta", "_window.average")  # the open window of gradient steps
@@ -312,6 +359,10 @@ def _regression() -> list[Entry]:
         return PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4)
 
     out.append(Entry("PrivateSearchCV", PrivateSearchCV, {}, Fitted(), 60, build=search))
+    for model in ("signs", "line"):
+        score = {"epsilon": EPSILON, "model": model}
+        name = f"score_private {model}"
+        out.append(Entry(name, PrivateScore, score, Fitted(), 60, build=Scored))
     return [*out, Entry("OLS", OLS, {}, Fitted(), 60, private=False)]
 
 
@@ -368,6 +419,8 @@ PARTS = {
     "WindowArms": "inside SparseBandit",
     "PrivateBandit": "the base of AdversarialBandit, BarrierBandit and ProjectionFreeBandit",
     "PrivateEstimator": "the base of the estimators",
+    "PrivatePipeline": "promises what its last step does; steps before read no data to fit",
+    "DeclaredEncoder": "reads no data to fit: columns are declared",
     "PrivateRegressor": "the base of those that predict numbers",
     "Reports": "inside AdversarialBandit, local",
     "Batches": "inside AdversarialBandit, central",

@@ -412,7 +412,7 @@ class WeightedWindow(EstimatorWindow):
         earned = [unit * float(x) / w for x, w in zip(released[n + 2 :], self._earned, strict=True)]
         stds = [noise_std / VALUE, *(unit * noise_std / w for w in self._earned)]
         held_sum, held_std = (earned[1], stds[2]) if self._apart else (0.0, 0.0)
-        calm = (unit * earned[2], unit * earned[3]) if self._apart else (0.0, 0.0)
+        calm = (unit * earned[2], unit * earned[3]) if self._apart else None
         return Totals(
             rounds=self.size,
             held=0,

@@ -3,7 +3,8 @@
 The log is read as the bandit's own stream is: in windows, each with a transform that earlier
 releases made, each released once. A row of the log belongs to one window, and to no decision of
 this bandit, so its people pay what those of the bandit pay: the windows are disjoint (parallel
-composition), and `contributions` rounds of one person may lie in any of them.
+composition), and `contributions` rounds of one person may lie in any of them, of the log and of the
+bandit together: whoever limits them counts both.
 """
 
 import math

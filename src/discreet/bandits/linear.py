@@ -339,9 +339,10 @@ class LinearBandit(Bandit):
         """Learn from an old log before the first decision: chosen rows (n, dim), and rewards (n,).
 
         A private log is released as the bandit's own windows are, and counted in the guarantee;
-        its rounds are none of this bandit's. With `public=True`, for logs that may be published,
-        there is neither noise nor cost. Rows and rewards beyond their bounds are clipped; those
-        that are not finite count for nothing.
+        its rounds are none of this bandit's. Whoever is in it and comes again has so many rounds
+        more: a limit of `People(rounds=k)` is on both together. With `public=True`, for logs that
+        may be published, there is neither noise nor cost. Rows and rewards beyond their bounds are
+        clipped; those that are not finite count for nothing.
 
         >>> from discreet.privacy import SeededNoise
         >>> rng = np.random.default_rng(0)

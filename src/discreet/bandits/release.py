@@ -286,6 +286,7 @@ def seen(belief: Belief, transform: Transform, sums: Sums, blocks: Blocks | None
     signal = float(np.sum(error * rows))
     prior = np.diag(1 / np.diag(belief.posterior.prior))
     mean_square = float(np.clip(sums.squares / sums.count, 0.3 * belief.reward_variance, 4.0))
+    least = TUNING.rest if transform.clip < transform.residual_bound else TUNING.floor
     return Seen(
         sums=sums,
         transform=transform,
@@ -297,7 +298,7 @@ def seen(belief: Belief, transform: Transform, sums: Sums, blocks: Blocks | None
         found=found,
         explained=float(np.sum(belief.covariance * rows)),
         signal=signal,
-        whole_variance=max(mean_square - signal, TUNING.rest * mean_square),
+        whole_variance=max(mean_square - signal, least * mean_square),
     )
 
 

@@ -158,8 +158,11 @@ def _running(url: str) -> tuple[Any, dict[str, Any]]:
     server, mark, name = url.partition("/v1/bandits/")
     if not mark or not name or "/" in name:
         raise ValueError(f"{url}: expected http://HOST/v1/bandits/NAME")
-    with Client(server, os.environ.get("DISCREET_KEY")) as client:
-        definition = client.bandit(name)["definition"]
-        promise = Guarantee.from_dict(client.guarantee(name))
+    try:
+        with Client(server, os.environ.get("DISCREET_KEY")) as client:
+            definition = client.bandit(name)["definition"]
+            promise = Guarantee.from_dict(client.guarantee(name))
+    except ConnectionError as error:
+        raise ValueError(f"{server} cannot be reached: {error.strerror}") from None
     learner, about = _defined(json.dumps(definition).encode(), url)
     return learner, about | {"promise": promise}

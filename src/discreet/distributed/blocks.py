@@ -7,27 +7,18 @@ streams.py   batches of files or of an iterator
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import wraps
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array
+from discreet.refused import Refused
 
 Parts = tuple[Array, ...]
 Query = Callable[[Array, Array], Parts]
 Merge = Callable[[Sequence[Parts]], Parts]
 Places = NDArray[np.int64]
 KEPT_ROWS = 2**18  # choices of at most so many rows stay in the workers' memory between stages
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Why a block was refused; no word of what is in it."""
-
-    message: str  # what was expected, without data
 
 
 UNSTABLE = Refused(
@@ -109,34 +100,3 @@ class Blocks:
         if labels._table is not self._table:
             raise ValueError("rows and labels must be the same choice of the same blocks")
         return self._table.fold(query, merge)
-
-
-def prepared(prepare: Callable[..., tuple[Array, Array]], *block: Any) -> Any:
-    """A block's rows and labels; `Refused` in the words of our own checks, which quote nothing."""
-    try:
-        return prepare(*block)
-    except ValueError as error:
-        return Refused(str(error))
-
-
-def total(why: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A task that never raises: it returns the `Refused` it was given, or the kind of an error.
-
-    Whoever runs tasks would write the error, which may quote data, to a worker's log; the driver
-    raises instead.
-    """
-
-    def decorate(task: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(task)
-        def total(*arguments: Any) -> Any:
-            for argument in arguments:
-                if isinstance(argument, Refused):
-                    return argument
-            try:
-                return task(*arguments)
-            except Exception as error:
-                return Refused(f"{why}: {type(error).__name__}")
-
-        return total
-
-    return decorate

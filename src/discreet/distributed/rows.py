@@ -35,11 +35,9 @@ from discreet.distributed.blocks import (
     Parts,
     Places,
     Query,
-    Refused,
     Table,
-    prepared,
-    total,
 )
+from discreet.refused import Refused, prepared, total
 
 dask: Any = untyped
 Prepare = Callable[[Any, Any], tuple[Array, Array]]  # a block as it is stored -> checked, clipped

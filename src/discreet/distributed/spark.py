@@ -24,11 +24,9 @@ from discreet.distributed.blocks import (
     Parts,
     Places,
     Query,
-    Refused,
     Table,
-    prepared,
-    total,
 )
+from discreet.refused import Refused, prepared, total
 
 Prepare = Callable[[Any], tuple[Array, Array]]  # a batch -> rows and labels, checked and clipped
 Digests = dict[int, tuple[int, int, bytes]]  # of each partition: rows, columns, what they are

@@ -80,7 +80,7 @@ class ABTest(Stateful):
     np.True_
     >>> look = test.look()
     >>> print(look, look["converted"].difference("B", "A"))
-    look 1: B beats A 0.0227 (0.00289 to 0.0424)
+    look 1: B beats A 0.024 (0.00416 to 0.0438)
     """
 
     _state = ("noise", "_salt", "_people", "_totals", "_sizes", "_released")

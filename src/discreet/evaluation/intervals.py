@@ -151,7 +151,9 @@ class Mean:
         """How much bets against this mean have earned, as a logarithm."""
         expected = np.log1p(mean * bets.gains)
         if self.spread > 0:
-            calm = bets.sizes * mean + bets.risks * max(mean * (1 - mean) - self.spread, 0.0)
+            # Below 0 where no mean can be, so that what is earned is convex in it, and the means
+            # that are left are an interval.
+            calm = bets.sizes * mean + bets.risks * (mean * (1 - mean) - self.spread)
             expected = np.minimum(expected, calm)
         return bets.earned(
             bets.sizes * self.total - self.count * expected - bets.halves * self.noise
@@ -159,7 +161,10 @@ class Mean:
 
     def interval(self, bets: Bets, limit: float) -> Interval:
         """The means against which less than `limit` (a logarithm) was earned."""
-        return _below(lambda mean: self.against(bets, mean) - limit, self.estimate, (0.0, 1.0))
+        # m (1 - m) is no less than the spread.
+        reach = math.sqrt(max(0.25 - self.spread, 0.0))
+        middle = min(max(self.estimate, 0.5 - reach), 0.5 + reach)
+        return _below(lambda mean: self.against(bets, mean) - limit, middle, (0.0, 1.0))
 
     def least(self, bets: Bets, limit: float) -> float:
         """The lower end of that alone."""

@@ -42,7 +42,7 @@ PILOT = 0.1  # of the rows, every tenth, from which rewards are predicted
 LONGEST = 1e100  # entry of a feature row that predicts: no product overflows
 MODELS = ("mean", "linear", "none")
 UNPROTECTED = (
-    "the number of decisions in the log, and whether it has propensities at all",
+    "the number of decisions in the log; whether it has propensities and what was named at all",
     "the public bounds, the policies",
     "people with several decisions, beyond one of them",
 )
@@ -92,8 +92,9 @@ def evaluate(
     reward_range      public; rewards beyond are clipped, missing ones count as closest to 0
     model             of rewards: their "mean", "linear" in the features of a `Log`, or "none": the
                       middle of the range. From every tenth row, which is not evaluated
-    action, reward, propensity   columns of a table; a number as propensity holds for every row
-    actions           of a table, in the order of the policy's columns; left out: numbers from 0
+    action, reward, propensity   columns, or fields of JSON lines; a number: every row's
+    actions           in the order of the policy's columns; left out: numbers from 0. A cell that is
+                      none of them says nothing, and no error tells of it: name your actions
     ledger            that books all of this, beside others on the same people. A call for which
                       it has not enough left is refused (`BudgetSpent`) before the log is read
 

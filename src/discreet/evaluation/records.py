@@ -5,12 +5,13 @@ a table                  a data frame, columns, a .csv, .parquet or .arrow file,
                          batch or stream: columns
                          "action", "reward" and "propensity", or the names you give. Those of
                          Open Bandit ("item_id", "click", "propensity_score") are known
-JSON lines               Vowpal Wabbit's (dsjson) and Personalizer's: .json, .jsonl, .dsjson
+JSON lines               Vowpal Wabbit's (dsjson) and Personalizer's: .json, .jsonl, .dsjson; your
+                         own, one record a line, if you name its fields
 """
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def read_records(
         rows = log.features[0 : len(log)]
         return Records(rows, log.actions, log.rewards, log.propensities)
     if isinstance(log, str | os.PathLike) and os.fspath(log).endswith(JSON_ENDINGS):
-        return _from_json(Path(log))
+        return _from_json(Path(log), names, actions)
     table = read_table(log, as_text=True)
     if hasattr(table, "to_pandas"):
         table = table.to_pandas()
@@ -125,29 +126,71 @@ def _integers(values: Any) -> NDArray[np.intp]:
     return np.where(whole, found, -1).astype(np.intp)
 
 
-def _from_json(path: Path) -> Records:
+def _from_json(
+    path: Path, names: Mapping[str, str | float | None], named: Iterable[Any] | None
+) -> Records:
     """One decision a line: "_label_Action" counts from 1, "_label_cost" is minus the reward."""
+    if names.get("action") is not None or names.get("reward") is not None:
+        return _from_own_json(path, names, named)
+    chance = names.get("propensity")
     contexts: list[Any] = []
     actions: list[Any] = []
     rewards: list[Any] = []
     costs: list[Any] = []
     chances: list[Any] = []
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if not line.strip():
-                continue
-            event = _event(line)
-            contexts.append(event.get("c", {}))
-            chosen = event.get("_label_Action", _first(event.get("a")))
-            actions.append(chosen)
-            rewards.append(event.get("reward"))
-            costs.append(event.get("_label_cost"))
+    for event in _events(path):
+        contexts.append(event.get("c", {}))
+        actions.append(event.get("_label_Action", _first(event.get("a"))))
+        rewards.append(event.get("reward"))
+        costs.append(event.get("_label_cost"))
+        if isinstance(chance, float | int):
+            chances.append(float(chance))
+        elif chance is not None:
+            chances.append(event.get(chance))
+        else:
             chances.append(event.get("_label_probability", _first(event.get("p"))))
     if not chances or all(each is None for each in chances):
         raise ValueError(NO_PROPENSITIES)
     told = numbers_alone(rewards)
     earned = np.where(np.isnan(told), -numbers_alone(costs), told)
     return Records(contexts, _integers(actions) - 1, earned, numbers_alone(chances))
+
+
+def _from_own_json(
+    path: Path, names: Mapping[str, str | float | None], named: Iterable[Any] | None
+) -> Records:
+    """One record a line, whose fields are those of a table: what is not named is the context."""
+    columns = {name: names.get(name) for name in KNOWN}  # never guessed: fields are what rows hold
+    if columns["propensity"] is None:
+        raise ValueError(NO_PROPENSITIES + "; of JSON lines of your own name its field")
+    for name in ("action", "reward"):
+        if not isinstance(columns[name], str):
+            raise ValueError(f"name the field of the {name}, too: {name}='...'")
+    events = list(_events(path))
+    for field in columns.values():
+        if isinstance(field, str) and not any(field in event for event in events):
+            raise ValueError(f"the log has no column {field!r}")
+    found = {
+        name: [event.get(field) for event in events] if isinstance(field, str)
+        else np.full(len(events), field)
+        for name, field in columns.items()
+    }  # fmt: skip
+    outcome = {field for field in columns.values() if isinstance(field, str)}
+    contexts = [{f: event[f] for f in event if f not in outcome} for event in events]
+    return Records(
+        contexts,
+        _actions(found["action"], named),
+        numbers_alone(found["reward"]),
+        numbers_alone(found["propensity"]),
+    )
+
+
+def _events(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file that hold anything."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.strip():
+                yield _event(line)
 
 
 def _event(line: str) -> dict[str, Any]:

@@ -35,8 +35,9 @@ class Totals:
     variances: tuple[float, float, float]  # of the noise in these three
     zero: float = 0.0  # the reward of the range that is closest to 0
     # Of e (low + high - 2 zero - e) with e = reward - zero: under the policy, and held out. The
-    # noise is 1 / SPREAD of that in the sums. Zeros where nothing of it was released.
-    spreads: tuple[float, float] = (0.0, 0.0)  # sums of e (low + high - 2 zero - e)
+    # noise is 1 / SPREAD of that in the sums. None where nothing of it was released: 0 would say
+    # that every reward was `zero`.
+    spreads: tuple[float, float] | None = None  # sums of e (low + high - 2 zero - e)
 
     def published(self) -> dict[str, float]:
         """Number and sum of all rewards."""
@@ -183,6 +184,9 @@ def _groups(
     totals = (window.sum, window.held_sum)
     sums = [s / span + n * zero for s, n in zip(totals, sizes, strict=True)]
     stds = [math.sqrt(variance) / span for variance in window.variances[1:]]
-    calm = [s / span**2 + n * zero * (1 - zero) for s, n in zip(window.spreads, sizes, strict=True)]
+    calm = [0.0, 0.0]  # no more than it is
+    if window.spreads is not None:
+        known = zip(window.spreads, sizes, strict=True)
+        calm = [s / span**2 + n * zero * (1 - zero) for s, n in known]
     groups = 2 if held_out else 1
     return sizes[:groups], sums[:groups], stds[:groups], calm[:groups]

@@ -42,10 +42,11 @@ class Plan:
             raise ValueError(f"cannot read {path}: {error.strerror}") from None
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ValueError(f"{path} is not valid TOML: {error}") from None
+        if unknown := sorted(set(plain) - {*TEST, *OWN}):
+            known = ", ".join((*OWN, *TEST))
+            raise ValueError(f"{path}: unknown {', '.join(unknown)}; known: {known}")
         if missing := [name for name in NEEDED if name not in plain]:
             raise ValueError(f"{path}: {', '.join(missing)} must be given")
-        if unknown := sorted(set(plain) - {*TEST, *OWN}):
-            raise ValueError(f"{path}: unknown {', '.join(unknown)}; known: {', '.join(TEST)}")
         files = plain["people"]
         tables = [files] if isinstance(files, str) else files
         return cls(

@@ -70,17 +70,25 @@ class Results:
             part.replace(out / name)
 
     def compare(self, first: str, second: str) -> "Comparison":
-        """Differences of two learners on the same seeds, with 95% intervals: first less second."""
+        """Differences of two learners on the same seeds, with 95% intervals: first less second.
+
+        One that has no privacy is held against every budget of the other.
+        """
         last = self.frame[self.frame["n"] == self.frame.groupby(LINE)["n"].transform("max")]
         titles = [each.title for each in self.experiment.learners]
         for each in (first, second):
             one_of("learner", each, tuple(titles))
         key = ["environment", "epsilon", "seed"]
         ours, theirs = (last[last["learner"] == each] for each in (first, second))
-        if theirs["epsilon"].nunique() == 1 and ours["epsilon"].nunique() > 1:
-            theirs = theirs.drop(columns="epsilon")  # one without privacy: against every budget
-        on = [name for name in key if name in theirs]
-        pairs = ours.merge(theirs[[*on, "value"]], on=on, suffixes=("", "_second"))
+        on, plain = key, [bool(np.isinf(each["epsilon"]).all()) for each in (ours, theirs)]
+        if plain[0] != plain[1]:  # one without privacy: against every budget of the other
+            on = ["environment", "seed"]
+            ours, theirs = (
+                each.drop(columns="epsilon") if alone else each
+                for each, alone in zip((ours, theirs), plain, strict=True)
+            )
+        pairs = ours.merge(theirs[[*(n for n in key if n in theirs), "value"]], on=on,
+                           suffixes=("", "_second"))  # fmt: skip
         lines = []
         for (environment, epsilon), rows in pairs.groupby(key[:2], sort=False):
             mean, half = interval((rows["value"] - rows["value_second"]).to_numpy())

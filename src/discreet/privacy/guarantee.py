@@ -187,6 +187,8 @@ class Guarantee:
         for each in found:
             plain_words = {"statement": words if words is None else each.statement()}
             if {**each.to_dict(), **plain_words} == {**record, "statement": words}:
+                if each.epsilon_at(each.delta) > each.epsilon * (1 + 1e-6):
+                    raise ValueError("the releases of this guarantee cost more than it promises")
                 return each
         raise ValueError("this guarantee was changed, or written by another version of discreet")
 

@@ -92,7 +92,7 @@ class Ledger(Stateful):
     >>> _ = ledger.spend(half); _ = ledger.spend(half)
     >>> ledger.spend(half)
     Traceback (most recent call last):
-    discreet.privacy.ledger.BudgetSpent: releasing 'half' would cost 1.5 times the budget ...
+    discreet.privacy.ledger.BudgetSpent: releasing 'half' would bring the total to 1.5 times ...
 
     A ledger that was saved or loaded writes each booking to its file at once, so that no crash can
     forget one.
@@ -253,11 +253,11 @@ class Ledger(Stateful):
         total = account.common + account.cost_in(release.scope) + cost
         # Fractions that add up to the budget must not fail by rounding; NaN is refused too.
         if not (cost >= 0 and total <= self._limit * (1 + 1e-12)):
-            price = f"{self._fraction(total):.3g} times the budget"
+            price = f"bring the total to {self._fraction(total):.3g} times the budget"
             if not math.isfinite(cost):
-                price = f"more than any {self.accounting} budget"
+                price = f"cost more than any {self.accounting} budget"
             raise BudgetSpent(
-                f"releasing {release.what!r} would cost {price} "
+                f"releasing {release.what!r} would {price} "
                 f"(epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}); "
                 "split the budget over the releases on the same rows"
             )

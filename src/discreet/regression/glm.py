@@ -178,13 +178,13 @@ class PrivateGLM(PrivateRegressor):
         return "newton" if self.trust == "central" else "sgd"
 
     def _bounds(self) -> tuple[float, float]:
-        norm_bound, label_bound = super()._bounds()
         kind = link(self.link)
         if self.label_range is not None and kind.name != "identity":
             raise ValueError(
                 f"label_range goes with the identity link; labels of a {kind.name} link lie in "
-                f"[0, {label_bound:g}]"
+                "[0, label_bound]: state that"
             )
+        norm_bound, label_bound = super()._bounds()
         if kind.inverse(1.0) == math.inf and label_bound != 1:  # a probability
             raise ValueError(
                 f"labels of a {kind.name} link lie in [0, 1]; leave label_bound at 1, "

@@ -73,7 +73,7 @@ def score_private(
     those of the most likely class, whatever `class_weight` is.
 
     Requires   X, y without rows of the fit: rows of both would be scored too well. A row with a
-               label that was not declared adds nothing.
+               label that was not declared, or so long that its prediction overflows, adds nothing.
     Guarantee  (epsilon, delta) for a person's `contributions` rows replaced, beside the fit's own.
 
     >>> from discreet.regression import PrivateLogisticRegression
@@ -169,7 +169,7 @@ class _Classes:
         p = np.asarray(model.predict_proba(X))
         if len(p) != len(numbers):
             raise ValueError(f"X has {len(p)} rows and y has {len(numbers)} labels")
-        known = numbers >= 0
+        known = (numbers >= 0) & np.isfinite(p).all(axis=1)  # an overflow is a row's own
         label = numbers[known].astype(np.intp)
         p = p[known]
         if self.k == 2:
@@ -256,7 +256,8 @@ class _Numbers:
     middle: float = 0.0  # labels lie around it
 
     # With labels in [-1, 1]: (y - y')^2 (1 + (y + y')^2) <= 4, as (y + y')^2 <= (2 - |y - y'|)^2.
-    # Errors t = e^2 in [0, 1] move by 1 in t and t^2 at most: 4 + 2 = 6 (replace-one).
+    # Errors t = e^2 in [0, 1] move by 1 in t and t^2 at most: 4 + 2 = 6 (replace-one). A row that
+    # adds nothing instead moves each of the four by 1 at most.
     sensitivity = math.sqrt(6)
 
     @classmethod
@@ -277,6 +278,8 @@ class _Numbers:
         predicted = np.clip(np.asarray(model.predict(X)) - self.middle, -self.label, self.label)
         if len(predicted) != len(labels):
             raise ValueError(f"X has {len(predicted)} rows and y has {len(labels)} labels")
+        known = np.isfinite(predicted)  # an overflow is a row's own
+        labels, predicted = labels[known], predicted[known]
         u = labels / self.label
         t = np.clip((labels - predicted) / self.error, -1.0, 1.0) ** 2
         return np.array([np.sum(each) for each in (u, u**2, t, t**2)], dtype=np.float64)

@@ -97,15 +97,24 @@ class HiddenPosterior:
         known = np.maximum(self.known, 1e-300)
         return self.total / known, 1 / known
 
-    def theta(self) -> Posterior:
-        """The posterior of theta, whatever kappas that stand out of their noise are."""
-        kappa, noise = self.kappa
-        return self._without(kappa**2 - ALARM**2 * noise)
+    def theta(self, irregular: float = 0.0) -> Posterior:
+        """The posterior of theta, the kappas N(0, `_possible`) before their own sums were seen."""
+        return self._without(self._possible(irregular))
 
-    def wary_theta(self) -> Posterior:
-        """The posterior of theta, whatever noise can hide of kappas."""
+    def hidden(self, irregular: float) -> tuple[Array, Array]:
+        """Mean and variance of each kappa, the same before its sums were seen."""
         kappa, noise = self.kappa
-        return self._without(kappa**2 + noise)
+        variance = self._possible(irregular)
+        kept = variance / (variance + noise)
+        return kept * kappa, kept * noise
+
+    def _possible(self, irregular: float) -> Array:
+        """Variance of a kappa: what stands out of the noise; or what noise can hide of it, as far
+        as residuals are irregular (`sketch.py`), for those of a normal or symmetric law are zero.
+        """
+        kappa, noise = self.kappa
+        hides = irregular**2 * (kappa**2 + noise)
+        return np.maximum(np.maximum(kappa**2 - ALARM**2 * noise, hides), 0.0)
 
     def _without(self, variance: Array) -> Posterior:
         """The kappas integrated out: N(0, variance) before their own sums were seen."""

@@ -283,8 +283,12 @@ def _change(model: Any, encoder: Any, column: str, to: Any, base: Any) -> Array:
     if isinstance(declared, Mapping):
         if column not in declared or any(each not in declared[column] for each in (to, base)):
             raise ValueError(
-                f"a contrast is between two declared values of a declared column, and {column!r} "
-                f"is {declared.get(column, 'no column')!r}"
+                "a contrast is between two declared values of a declared column, and "
+                + (
+                    f"{column!r} is {declared[column]!r}"
+                    if column in declared
+                    else f"there is no {column!r}; there are {', '.join(map(str, declared))}"
+                )
             )
         origin = {name: _least(each) for name, each in declared.items()}
         ends = [_row(encoder, origin | {column: each}, d) for each in (to, base)]

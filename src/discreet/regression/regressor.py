@@ -62,6 +62,10 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             low, high = (float(each) for each in self.label_range)
         except (TypeError, ValueError):
             raise ValueError("label_range must be two numbers, such as (60, 220)") from None
+        if not low < high:
+            raise ValueError(
+                f"label_range must be (low, high) with low < high, got {low:g}, {high:g}"
+            )
         half = public_bound("half the width of label_range", (high - low) / 2)
         return (low + high) / 2, half
 

@@ -32,6 +32,18 @@ class Spread:
     odd: Array  # (2, levels): of r > 0 over r < 0, of r with the prediction over r against it
     odd_variance: Array  # (levels,), of its noise; boundless before the sketch
 
+    @property
+    def irregular(self) -> float:
+        """How far residuals are from a normal or a symmetric law, in Kolmogorov's distance.
+
+        The share of the rows, at the level where it is largest, by which more or fewer are beyond
+        it than normal ones would be; or more on one side, of 0 or with the prediction, than on the
+        other.
+        """
+        unlike = np.vstack([self.levels - NORMAL, self.odd])
+        beyond = np.cumsum(unlike[:, ::-1], axis=1)
+        return min(float(np.max(np.abs(beyond))), 1.0)
+
 
 AS_NORMAL = Spread(NORMAL, np.zeros((2, len(LEVELS))), np.full(len(LEVELS), 1e18))
 

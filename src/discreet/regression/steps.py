@@ -170,15 +170,16 @@ def _covariance(known: Known, shape: Shape, n: int, plan: Plan) -> Array:
     """Of the error of theta's mean: noise, labels, and what may be hidden or unseen."""
     d = len(shape.H)
     mean = known.theta.mean
-    wary = known.both.wary_theta().with_prior(d * np.eye(d))
+    irregular = known.spread.irregular
+    wary = known.both.theta(irregular).with_prior(d * np.eye(d))
     walk = wary.mean - mean
+    kappa, noise = (each.reshape(2, LAYERS) for each in known.both.hidden(irregular))
     # A kappa is a sum of few large terms, of variance E |kappa| / n at most.
-    kappa, noise = (each.reshape(2, LAYERS) for each in known.both.kappa)
-    few = np.sqrt(np.maximum(kappa**2 - noise, 0.0)) @ known.layers / n
+    few = np.sqrt(kappa**2 + noise) @ known.layers / n
     a, _ = shape.sides(mean)
     # Of what is hidden on a side only the mean is known, not where: mean and std of an exponential
     # distribution, of all with this mean that of most entropy, are the same.
-    hidden = np.maximum(kappa.sum(axis=1) ** 2 - noise.sum(axis=1), 0.0)
+    hidden = kappa.sum(axis=1) ** 2 + noise.sum(axis=1)
     # Where no rows were seen, nothing calls an estimate back: it is as far off as it has walked.
     walked = d * shape.unseen @ mean
     covariance = wary.covariance + np.outer(walk, walk) + (a * few) @ a.T

@@ -10,7 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from discreet.arrays import Array
-from discreet.frames import is_column, matrix_of, numbers_in
+from discreet.frames import is_column, is_unread, matrix_of, numbers_in
 from discreet.regression.rows import is_sparse
 
 
@@ -24,6 +24,10 @@ def checked_rows(X: Any, columns: BaseEstimator | None = None, *, sparse: bool =
         if not sparse:
             raise TypeError("sparse matrices are not supported here; pass X.toarray()")
         return _checked_sparse(X, columns)
+    if is_unread(X):
+        raise TypeError(
+            "files and iterators are for fit: read a block of rows, and predict for that"
+        )
     rows = matrix_of(X)
     if rows is None and np.iscomplexobj(np.asarray(X)):
         raise ValueError("Complex data not supported")

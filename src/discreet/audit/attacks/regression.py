@@ -17,7 +17,7 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.audit.entries import Entry
-from discreet.audit.registry import REGISTRY
+from discreet.audit.registry import REGISTRY, Scored
 from discreet.audit.rows import Claim, Fits, attack
 from discreet.audit.views import Likelihood, Make
 from discreet.privacy import Guarantee
@@ -85,7 +85,8 @@ class Fit:
         X[places] = features[: X.shape[1]]
         y[places] = label
         # A ratio of noisy sums has no variance; its arctan does, and tells the same.
-        return np.arctan(np.ravel(self.make(claim, noise).fit(X, y).coef_))
+        made = self.make(claim, noise).fit(X, y)
+        return np.arctan(np.ravel(made.theta if isinstance(made, Scored) else made.coef_))
 
 
 FITS: dict[str, Fit] = {}
@@ -300,3 +301,17 @@ _fits(
 # The canary's label decides the vote of its block, which moves by sqrt(2), and moves the last fit
 # as far as a label can: all of mu^2.
 _fits("search cv", "PrivateSearchCV", _zeros(10, 1), make=_search, effort=0.1)
+
+
+def _scores(model: str, pair: tuple[Row, Row]) -> None:
+    entry = f"score_private {model}"
+    _fits(
+        f"held-out score, {model}", entry, _axes(10, 2), pair,
+        make=REGISTRY[entry].claiming, fits=lambda scored, _: scored.name == model,
+    )  # fmt: skip
+
+
+# The classifier is certain. Another label moves two counts, and Brier's sum from 0 to 1; a row that
+# is predicted 1 and is 1, or -1, moves the sum of labels by 2 and those of errors by 1.
+_scores("signs", ((E1, -1.0), (E1, 1.0)))
+_scores("line", ((E1, -1.0), (E1, 1.0)))

@@ -1,4 +1,8 @@
-"""The relay's routes. What HTTP adds to a report (address, headers, time) is kept nowhere."""
+"""The relay's routes. What HTTP adds to a report (address, headers, time) is kept nowhere.
+
+An address is counted, in memory, for its rate limit (`Addresses`); nothing leads from it to a
+report.
+"""
 
 import asyncio
 import binascii
