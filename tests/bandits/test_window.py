@@ -422,7 +422,7 @@ def test_learned__without_noise_is_a_weighted_ridge_regression():
             weights += w
             signal += w * (phi @ belief.covariance @ phi + (phi @ shift) ** 2)
         whole = min(max(squares / weights, 0.3 * belief.reward_variance), 4.0)
-        variance = max(whole - signal / weights, TUNING.rest * whole)
+        variance = max(whole - signal / weights, TUNING.floor * whole)
         belief = learned(belief, view, released(view, rows, y), 0.0, n)
         G, moment = np.zeros((d, d)), np.zeros(d)
         for scale, phi, reward in zip(scales, rows, y, strict=True):
