@@ -13,6 +13,7 @@ from discreet.privacy import Budget, BudgetSpent, Guarantee, Ledger, Shuffled
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.guarantee import _numeric_epsilon
 from discreet.privacy.release import Release
+from discreet.privacy.shuffle import shuffled_epsilon
 
 ABOUT = {"what": "sum", "sampler": "float, simulation only"}
 
@@ -327,6 +328,9 @@ def test_guarantee__of_shuffled_reports_at_delta_zero_is_what_they_cost_without_
     assert guarantee.epsilon_at(0.0) == 6.0
     assert 0 < guarantee.epsilon_at(1e-6) <= 1.0
     assert Guarantee(1.0, 1e-6, **about).epsilon_at(1e-6) == 0.0
+    below = 2 * shuffled_epsilon(0.5e-7, 3.0, 10_000)  # of what is promised nothing is said there
+    assert guarantee.epsilon_at(1e-7) == pytest.approx(below)
+    assert Guarantee(0.01, 1e-6, releases=(reports,), **about).epsilon_at(1e-6) == 0.01
 
 
 def test_guarantee__what_no_grid_can_hold_is_not_composed_numerically():

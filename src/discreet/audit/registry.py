@@ -93,7 +93,11 @@ class Signs:
 
 
 class Scored:
-    """`score_private` of a model that everybody knows: what is fitted to rows is the score."""
+    """`score_private` of a model that everybody knows: what is fitted to rows is the score.
+
+    model    "signs", a classifier, or anything else: a linear fit to the unit vectors
+    noise    of the score
+    """
 
     def __init__(self, model: str, noise: Any, **promised: Any) -> None:
         self.name = model

@@ -39,10 +39,9 @@ class Tuning:
     heavy: float = 4.5  # std above twice the normal sum of squares: residuals are not normal
     fall: float = 0.3  # nu falls to no less of itself from window to window
     recent: float = 0.5  # of what earlier windows said about rows and residuals stays
-    # Of residuals' mean square so much is noise, at least: where residuals are clipped, and where
-    # none is. (With .05 in both, one run in six without privacy lost an action for good.)
-    rest: float = 0.05
-    floor: float = 0.3
+    rest: float = 0.05  # of residuals' mean square is noise, at least, where they are clipped
+    # With .05 here, too, one run in six without privacy lost an action for good.
+    floor: float = 0.3  # the same where none is clipped
     unlike: float = 0.02  # of theta's prior std, by which windows differ: means are not linear
     visible: float = 2.0  # times its noise's norm: an eigenvalue of a Gram matrix that is of rows
     evidence: float = 1000.0  # times as likely must a longer theta be than the one believed

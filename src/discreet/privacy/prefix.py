@@ -145,6 +145,11 @@ class PrefixSum(Stateful):
         return self._calibration.mechanism
 
     @property
+    def design(self) -> Any:
+        """What the mechanism is built of, such as its `Tree`."""
+        return self._calibration.design
+
+    @property
     def estimate(self) -> Array:
         """The last published sum; zero before the first round."""
         return self._sum.estimate.copy()

@@ -58,5 +58,6 @@ def assert_few_values(body: bytes) -> None:
 
 def assert_alone(body: Any, many: str) -> None:
     """Raise if a message holds many and one: all that a single one would say stands empty."""
-    if any(getattr(body, name) is not None for name in body.__struct_fields__ if name != many):
+    sent = msgspec.structs.asdict(body)
+    if any(each is not None for name, each in sent.items() if name != many):
         raise invalid(f"send one, or `{many}` and nothing beside them")

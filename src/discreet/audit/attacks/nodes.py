@@ -71,7 +71,7 @@ class Nodes:
     def fits(self, learner: Any, promise: Guarantee) -> bool:
         """Trees with this noise; running sums: of this shape."""
         (first, *_) = promise.releases
-        design = learner._calibration.design if isinstance(learner, PrefixSum) else self.tree
+        design = learner.design if isinstance(learner, PrefixSum) else self.tree
         if not isinstance(design, Tree) or first.norm != self.norm:
             return False
         alike = (design.balanced, design.padded) == (self.tree.balanced, self.tree.padded)

@@ -21,8 +21,7 @@ from discreet.audit.staged import staged
 from discreet.audit.views import Likelihood, each, rounded, summed, whitening
 from discreet.domains import Cube, Domain, LpBall, Simplex
 from discreet.optimization import StreamingFrankWolfe
-from discreet.optimization.directions import VertexDirection
-from discreet.optimization.windows import COUNT, SparseWindows
+from discreet.optimization.windows import COUNT
 from discreet.privacy import Guarantee, PrefixSum, SeededNoise, Tree
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.noise import Noise
@@ -240,11 +239,11 @@ _vertices("streaming frank-wolfe p=1, one choice of four", 5, 4)
 
 def _chooses(domain: type, every_round: bool) -> Fits:
     def fits(learner: Any, promise: Guarantee) -> bool:
-        choice = learner._direction
+        choices, _, about = promise.releases[0].what.partition(" ")
         return (
-            isinstance(choice, VertexDirection)
+            about == "choices of a vertex"
             and isinstance(learner.domain, domain)
-            and (choice.choices == choice.horizon) == every_round
+            and (int(choices) == learner.horizon) == every_round
         )
 
     return fits
@@ -274,7 +273,7 @@ _ONE_WAY = math.sqrt((4 + 1 + COUNT**2) / (4 + 2 + COUNT**2))
 
 
 def _sparse(learner: Any, promise: Guarantee) -> bool:
-    return isinstance(learner._direction, SparseWindows)
+    return learner.windowed and learner.domain.axis_vertices is not None
 
 
 def _windows(name: str, rows: int, p: float = math.inf) -> None:
