@@ -17,7 +17,12 @@ GIVEN = {  # arguments that no file can hold
     "PrivateReduction": lambda made: {"bandit": REGISTRY["PrivateReduction"].make().bandit},
 }
 # Of two objects; LocalServer: tests/test_cli.py
-UNSAVED = ("Device and LocalServer", "Device and LocalServer shuffled")
+UNSAVED = (
+    "Device and LocalServer",
+    "Device and LocalServer shuffled",
+    "score_private line",
+    "score_private signs",
+)
 
 
 @pytest.fixture(scope="module", params=sorted(set(REGISTRY) - set(UNSAVED)))
