@@ -556,7 +556,7 @@ def test_ledger__a_batch_costs_all_or_has_no_price():
         Release.shuffled(local_epsilon=enough, crowd=1000, **about),  # everybody, again
         Release.pure(sensitivity=0.1, scale=1.0, norm="any", scope="3", **about),
     ):
-        with pytest.raises(ValueError, match="would bring the total|would cost more"):
+        with pytest.raises(ValueError, match=r"would bring the total|would cost more"):
             ledger.spend(release)
 
 
