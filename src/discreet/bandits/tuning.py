@@ -40,7 +40,7 @@ class Tuning:
     fall: float = 0.3  # nu falls to no less of itself from window to window
     recent: float = 0.5  # of what earlier windows said about rows and residuals stays
     rest: float = 0.05  # of residuals' mean square is noise, at least, where they are clipped
-    # With .05 here, too, one run in six without privacy lost an action for good.
+    # Less, and without privacy the first window makes the belief too sure of itself.
     floor: float = 0.3  # the same where none is clipped
     unlike: float = 0.02  # of theta's prior std, by which windows differ: means are not linear
     visible: float = 2.0  # times its noise's norm: an eigenvalue of a Gram matrix that is of rows
