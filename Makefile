@@ -7,14 +7,15 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 INSTALL = $(BIN)/uv pip install --python $(BIN)/python $(COMPILE) --editable '.[$(EXTRAS)]' || $(PIP) --editable '.[$(EXTRAS)]'
 BROWSER := tests/browser/node_modules/.made
 CLIENT := clients/js/node_modules/.made
-# One worker more than processors: some tests wait for servers and browsers. Each has one thread.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
+# One worker more than processors: some tests wait for servers and browsers. Each has one thread. What is
+# compiled is kept, whatever the environment says: hundreds of tests start a Python of their own.
+PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 
 # Those that are at hand try the wheel.
 PYTHONS = python3.11 python3.12 python3.13 python3.14
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test thorough drills lint docs docs-links bench figures-check others papers dist notes lock clean
+.PHONY: help demo serve test thorough drills lint docs docs-links bench bench-probe figures-check others papers dist notes lock clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,8 +26,11 @@ demo: $(VENV)/.runs  ## What privacy costs a bandit: a live table, then a report
 serve: $(VENV)/.serves  ## The decision service on a store that is thrown away, played by simulated people
 	$(BIN)/discreet serve --demo
 
-test: $(VENV)/.develops lint $(BROWSER) $(CLIENT)  ## All checks and all tests
-	$(PYTEST)
+test: $(VENV)/.develops $(BROWSER) $(CLIENT)  ## All checks and all tests
+	@mkdir -p build
+	@$(MAKE) lint >build/lint.txt 2>&1 & lint=$$!; \
+		$(PYTEST); tests=$$?; \
+		wait $$lint; lint=$$?; cat build/lint.txt; exit $$((tests || lint))
 
 thorough: $(VENV)/.develops  ## Tests that take long, beside those of `make test`; mutants of privacy-critical lines
 	$(PYTEST) -m thorough
@@ -49,34 +53,11 @@ docs-links: $(VENV)/.documents  ## Links of the site that lead elsewhere; needs 
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -b linkcheck -d build/doctrees docs build/links
 	@cat build/links/output.txt
 
-bench: $(VENV)/.measures  ## The figures of README and docs, measured again
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/demo.py
-	$(BIN)/python benchmarks/observer.py
-	$(BIN)/python benchmarks/prefix.py
-	$(BIN)/python benchmarks/privacy.py
-	$(BIN)/python benchmarks/regression.py
-	$(BIN)/python benchmarks/regression_local.py
-	$(BIN)/python benchmarks/regression_glm.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/regression_models.py
-	$(BIN)/python benchmarks/forecast.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_local.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_warm.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_figures.py
-	$(BIN)/python benchmarks/online.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_bandits.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_limit.py 4
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_curves.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_bandits.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_streaming.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_sparse.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/scale.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/dashboard.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/evaluation.py
-	$(BIN)/python benchmarks/devices.py
-	$(BIN)/python benchmarks/mutations.py
+bench: $(VENV)/.measures  ## The figures of README and docs that other code made, measured again; cheapest first
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/again.py
+
+bench-probe: $(VENV)/.measures  ## Which of them are the same with today's code: a few runs of each, in minutes
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/again.py --probe
 
 figures-check:  ## Numbers of README and docs against results files; runs nothing
 	$(PYTHON) benchmarks/figures_check.py

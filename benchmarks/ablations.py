@@ -27,7 +27,8 @@ from discreet.experiments.statistics import standard_error
 FIRST = 97000  # seed
 SEEDS = 60
 ROUNDS = 20_000
-WORLDS = ("fixed", "basis", "short", "sign", "even", "rare")
+FREE = "even, no privacy"
+WORLDS = ("fixed", "basis", "sphere", "long", "short", "sign", "even", "rare", FREE)
 AS_IT_IS = "as it is"
 WITHOUT: dict[str, tuple[str, float]] = {
     "no prior of the residuals' scale": ("spread", 10.0),
@@ -73,10 +74,11 @@ def ablation(*, seed: int, world: str, case: str) -> dict[str, float]:
     """One run: regret, gain in points, and whether it is stuck."""
     field, value = WITHOUT.get(case, ("spread", TUNING.spread))
     with varied(field, value):
-        found = worlds.calibration(seed=seed, world=world, rounds=ROUNDS)
+        name, epsilon = ("even", math.inf) if world == FREE else (world, 1.0)
+        found = worlds.calibration(seed=seed, world=name, epsilon=epsilon, rounds=ROUNDS)
     fifths = np.asarray(found["fifths"])
     stuck = fifths[-1] < worlds.STUCK and fifths[-1] < fifths[-2] + 0.05
-    if world not in worlds.BLOCKS:
+    if not in_points(world):
         stuck = float(found["regret"]) > 1500  # type: ignore[arg-type]
     return {
         "regret": float(found["regret"]),  # type: ignore[arg-type]
@@ -85,9 +87,14 @@ def ablation(*, seed: int, world: str, case: str) -> dict[str, float]:
     }
 
 
+def in_points(world: str) -> bool:
+    """Whether gain is shown, and not regret."""
+    return world == FREE or world in worlds.BLOCKS
+
+
 def paired(found: Found, world: str, case: str) -> Array:
     """Differences from the runs as they are."""
-    key = "points" if world in worlds.BLOCKS else "regret"
+    key = "points" if in_points(world) else "regret"
     return np.asarray(
         found.over(ablation, key, world=world, case=case)
         - found.over(ablation, key, world=world, case=AS_IT_IS)
@@ -98,7 +105,7 @@ def cell(found: Found, world: str, case: str) -> str:
     """Difference, its error, and stuck runs."""
     stuck = int(found.over(ablation, "stuck", world=world, case=case).sum())
     if case == AS_IT_IS:
-        key = "points" if world in worlds.BLOCKS else "regret"
+        key = "points" if in_points(world) else "regret"
         return f"{found.mean(ablation, key, world=world, case=case):,.0f} ({stuck})"
     difference = paired(found, world, case)
     error = 1.96 * standard_error(difference)

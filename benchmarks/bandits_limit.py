@@ -15,6 +15,7 @@ from unittest.mock import patch
 import numpy as np
 from kit import CONSOLE, new_table, run, with_interval
 
+from discreet.arrays import upper_triangle
 from discreet.bandits import LinearBandit, release
 from discreet.bandits.estimators import InformationWeighted
 from discreet.environments import play
@@ -22,7 +23,6 @@ from discreet.environments.linear import linear_world
 from discreet.experiments.measure import grid
 from discreet.least_squares.shrinkage import shrunk
 from discreet.privacy import SeededNoise
-from discreet.privacy.mechanisms import upper_triangle
 
 FIRST = 73000  # seed
 T = 50_000

@@ -12,6 +12,7 @@ below .7 in the last fifth of the rounds and no longer rises. epsilon = 1; set O
     rare     5 actions, 2 features, mean about .08
     steep    3 actions, 2 features, weights far larger: means from nearly 0 to nearly 1
     clicks   2 to 6 actions, 5 kinds of people, mean .02 to .05; 20,000 rounds
+    long     as sphere, rows a fifth as long and theta five times as long (for ablations.py)
 
 The last table has the worlds with weights for every action once more, without Model(blocks=).
 """
@@ -78,13 +79,21 @@ def place(name: str, seed: int) -> Place:
     """By name; the seed decides its parameter."""
     if name in BLOCKS:
         return block_place(name, seed)
-    world = linear_world(name, 5, seed=seed)
+    world = long_world(seed) if name == "long" else linear_world(name, 5, seed=seed)
     if name == "basis":
         rows = np.eye(5)[:, None]
         return Place(world, rows, clipped_mean(rows @ world.theta), by_feature)
     offered = world.people(PROBES, np.random.default_rng(seed)).features.transpose(1, 0, 2)
     rows = offered[:, :1] if name == "fixed" else offered
     return Place(world, rows, clipped_mean(rows @ world.theta), by_action)
+
+
+def long_world(seed: int) -> LinearWorld:
+    """Rows a fifth as long, for a theta five times as long as it is thought to be."""
+    world = linear_world("sphere", 5, seed=seed)
+    return replace(
+        world, theta=5 * world.theta, contexts=lambda n, rng: 0.2 * world.contexts(n, rng)
+    )
 
 
 def block_place(name: str, seed: int) -> Place:

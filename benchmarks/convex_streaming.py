@@ -23,10 +23,11 @@ from kit import CONSOLE, new_table, run
 
 from discreet.domains import LpBall
 from discreet.experiments.measure import grid
-from discreet.experiments.statistics import slope, standard_error
+from discreet.experiments.statistics import standard_error
 from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import SeededNoise
 from papers.optimizers import LocalMD, NoisySFW, NoisySGD
+from papers.slopes import slope
 
 CELLS = ((1000, 5), (1000, 10), (2000, 5), (2000, 10))
 PAPER = {1.5: (0.017, 0.20, 0.0024, 0.060), math.inf: (0.036, 0.092, 0.015, 0.058)}

@@ -4,10 +4,11 @@ python benchmarks/coverage.py            # both parts
 python benchmarks/coverage.py classes    # classifiers
 python benchmarks/coverage.py labels     # linear regression: skewed, rare, bounded labels
 
-Every world is fitted at several sizes and budgets. A classifier is worthless if its AUC is below
-.5 + .3 (that of the true probabilities - .5). Coverage is the fraction of fresh rows whose true
-probability is inside the 95% interval, beside it that of the worst fit. Of linear fits it is that
-of the means of arms, and of their differences.
+Every world is fitted at several sizes and budgets. A classifier is worthless if its AUC (of more
+than two classes, the mean over each against the others) is below .5 + .3 (that of the true
+probabilities - .5). Coverage is the fraction of fresh rows whose true probability is inside the 95%
+interval, beside it that of the worst fit. Of linear fits it is that of the means of arms, and of
+their differences.
 """
 
 import math
@@ -15,12 +16,13 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 
 import numpy as np
 from kit import CONSOLE, new_table, run
-from scipy.special import expit
+from scipy.special import expit, softmax
 from scipy.stats import rankdata
+from sklearn import datasets
 
 from discreet.experiments.measure import Found, grid
 from discreet.regression import (
@@ -31,7 +33,7 @@ from discreet.regression import (
 )
 
 EPSILONS = (0.3, 1.0, 3.0)
-SEEDS = range(1000, 1050)
+SEEDS = range(1000, 1200)
 FRESH = 2_000
 Array = np.ndarray
 
@@ -45,7 +47,12 @@ class Table:
     norm_bound: float
     fresh: Array
     labels: Array
-    truth: Array | None  # None: real data, where nobody knows
+    truth: Array | None  # (fresh, k); None: real data, where nobody knows
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """All that there are."""
+        return tuple(range(int(self.labels.max()) + 1))
 
 
 def categories(columns: int, rows: int, seed: int) -> Table:
@@ -86,22 +93,61 @@ def labelled(
     """Labels by these probabilities."""
     truth = expit(fresh @ theta + shift)
     y = rng.random(len(X)) < expit(X @ theta + shift)
-    return Table(X, y * 1, norm_bound, fresh, (rng.random(len(fresh)) < truth) * 1, truth)
+    labels = (rng.random(len(fresh)) < truth) * 1
+    return Table(X, y * 1, norm_bound, fresh, labels, np.column_stack([1 - truth, truth]))
 
 
-@lru_cache(maxsize=1)
-def fair(rows: int, seed: int) -> Table:
-    """Of statsmodels: five scales as one-hot columns, and three numbers."""
+def ten_classes(rows: int, seed: int) -> Table:
+    """Numbers on the sphere; log-odds of two classes have standard deviation 2."""
+    rng = np.random.default_rng([seed, 10, rows])
+    theta = rng.standard_normal((8, 10)) * 2
+
+    def drawn(n: int) -> tuple[Array, Array, Array]:
+        X = rng.standard_normal((n, 8))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        p = softmax(X @ theta, axis=1)
+        y = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+        return X, np.minimum(y, 9), p
+
+    X, y, _ = drawn(rows)
+    fresh, labels, truth = drawn(FRESH)
+    return Table(X, y, 1.0, fresh, labels, truth)
+
+
+@lru_cache(maxsize=2)
+def fair(one_hot: bool) -> Table:
+    """Of statsmodels: five scales, as one-hot columns or as numbers, and three numbers."""
     import statsmodels.api
 
     data = statsmodels.api.datasets.fair.load_pandas().data
     scales = ("rate_marriage", "religious", "educ", "occupation", "occupation_husb")
     numbers = {"age": (17.5, 42.0), "yrs_married": (0.5, 23.0), "children": (0.0, 5.5)}
-    levels = [np.asarray(data[c])[:, None] == np.unique(data[c]) for c in scales]
+    levels = [scale(np.asarray(data[c]), one_hot) for c in scales]
     units = [(np.asarray(data[c]) - low) / (high - low) for c, (low, high) in numbers.items()]
     X = np.column_stack([*levels, *units]).astype(float)
     y = np.asarray(data["affairs"] > 0) * 1
     return Table(X, y, math.sqrt(len(scales) + len(numbers)), X, y, None)
+
+
+def scale(values: Array, one_hot: bool) -> Array:
+    """Its levels as columns, or in [0, 1]."""
+    known = np.unique(values)
+    return values[:, None] == known if one_hot else (values - known[0]) / (known[-1] - known[0])
+
+
+@cache
+def small(name: str) -> tuple[Array, Array]:
+    """A small table of scikit-learn, columns in [0, 1]; of 1,797 rows at most."""
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return (X - X.min(axis=0)) / np.maximum(np.ptp(X, axis=0), 1e-9), y
+
+
+def fifths(name: str, seed: int) -> Table:
+    """Four fifths of a small table to fit, one to be judged by."""
+    X, y = small(name)
+    test, train = np.split(np.random.default_rng(seed).permutation(len(y)), [len(y) // 5])
+    norm_bound = math.sqrt(X.shape[1]) / 2
+    return Table(X[train], y[train], norm_bound, X[test], y[test], None)
 
 
 @dataclass(frozen=True)
@@ -113,12 +159,19 @@ class World:
 
 
 WORLDS = {
-    "fair, 30 columns": World(lambda _, seed: fair(6_366, 0), (6_366,)),
+    "fair, 30 columns": World(lambda *_: fair(True), (6_366,)),
+    "fair, 8 numbers": World(lambda *_: fair(False), (6_366,)),
     "categories, 24 columns": World(lambda n, s: categories(24, n, s), (1_500, 6_000, 24_000)),
-    "categories, 60 columns": World(lambda n, s: categories(60, n, s), (3_000, 12_000, 48_000)),
+    "categories, 40 columns": World(lambda n, s: categories(40, n, s), (2_000, 8_000, 32_000)),
+    "categories, 60 columns": World(lambda n, s: categories(60, n, s), (3_000, 12_000)),
     "numbers, |theta| = 3": World(lambda n, s: sphere(8, 3.0, 0.0, n, s), (1_000, 4_000, 16_000)),
     "numbers, |theta| = 9": World(lambda n, s: sphere(8, 9.0, 0.0, n, s), (1_000, 4_000, 16_000)),
     "rare labels, .8%": World(lambda n, s: sphere(6, 2.0, -5.1, n, s), (12_000, 48_000)),
+    "ten classes": World(ten_classes, (5_000, 20_000)),
+    **{
+        name.replace("_", " "): World(partial(lambda name, _, seed: fifths(name, seed), name), (n,))
+        for name, n in (("iris", 120), ("wine", 143), ("breast_cancer", 456), ("digits", 1_438))
+    },
 }
 
 
@@ -128,17 +181,17 @@ def fitted(*, world: str, rows: int, epsilon: float, seed: int) -> dict[str, flo
 
     def model(epsilon: float) -> PrivateLogisticRegression:
         return PrivateLogisticRegression(
-            epsilon, classes=(0, 1), norm_bound=table.norm_bound, random_state=seed
+            epsilon, classes=table.classes, norm_bound=table.norm_bound, random_state=seed
         ).fit(table.X, table.y)
 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         private = model(epsilon)
     warned = any(issubclass(each.category, NoisyFitWarning) for each in seen)
-    found = {"auc": auc(table, private.decision_function(table.fresh)), "warned": float(warned)}
+    found = {"auc": auc(table, private.predict_proba(table.fresh)), "warned": float(warned)}
     if table.truth is None:
-        return {**found, "best": auc(table, model(math.inf).decision_function(table.fresh))}
-    low, high = private.predict_proba_interval(table.fresh)[:, 1].T
+        return {**found, "best": plain_auc(world, 0 if world.startswith("fair") else seed)}
+    low, high = np.moveaxis(private.predict_proba_interval(table.fresh), 2, 0)
     inside = (low <= table.truth) & (table.truth <= high)
     best = auc(table, table.truth)
     return {
@@ -149,21 +202,37 @@ def fitted(*, world: str, rows: int, epsilon: float, seed: int) -> dict[str, flo
     }
 
 
-def auc(table: Table, scores: Array) -> float:
-    """The probability that of two rows with different labels the right one has the higher score."""
-    ranks = rankdata(scores)
-    ones = float(table.labels.sum())
-    return float(
-        (ranks[table.labels == 1].sum() - ones * (ones + 1) / 2) / ones / (len(ranks) - ones)
-    )
+@cache
+def plain_auc(world: str, seed: int) -> float:
+    """Of a fit without privacy to the same table."""
+    table = WORLDS[world].table(0, seed)
+    model = PrivateLogisticRegression(
+        math.inf, classes=table.classes, norm_bound=table.norm_bound
+    ).fit(table.X, table.y)
+    return auc(table, model.predict_proba(table.fresh))
+
+
+def auc(table: Table, p: Array) -> float:  # (fresh, k)
+    """The probability that of two rows, one of them of a class, that one has the higher score.
+
+    The mean over classes: of two it is the same for both.
+    """
+    found = []
+    for each in table.classes:
+        right = table.labels == each
+        ranks = rankdata(p[:, each])
+        ones = float(right.sum())
+        pairs = ones * (len(ranks) - ones)
+        found.append((ranks[right].sum() - ones * (ones + 1) / 2) / max(pairs, 1.0))
+    return float(np.mean(found))
 
 
 def show(found: Found) -> None:
     """A row for each world, size and budget."""
     table = new_table(
         f"Private classifiers, {len(SEEDS)} fits",
-        ("world", "rows", "epsilon", "best AUC", "median", "worst", "worthless", "warned",
-         "coverage", "worst", "width"),
+        ("world", "rows", "epsilon", "best AUC", "median", "10%", "worst", "worthless", "unwarned",
+         "warned", "coverage", "10%", "worst", "width"),
     )  # fmt: skip
     for name, world in WORLDS.items():
         for rows in world.rows:
@@ -173,17 +242,20 @@ def show(found: Found) -> None:
                 def over(what: str, setting=setting) -> Array:
                     return found.over(fitted, what, **setting)
 
-                aucs, best = over("auc"), over("best")
-                worthless = np.sum(aucs < 0.5 + 0.3 * (best - 0.5))
-                cells = [f"{best.mean():.3f}", f"{np.median(aucs):.3f}", f"{aucs.min():.3f}",
-                         f"{worthless}", f"{over('warned').sum():.0f}"]  # fmt: skip
-                intervals = ["-"] * 3
-                if not name.startswith("fair"):
-                    inside = over("inside")
-                    width = over("width").mean()
-                    intervals = [f"{inside.mean():.3f}", f"{inside.min():.2f}", f"{width:.3f}"]
+                aucs, best, warned = over("auc"), over("best"), over("warned")
+                worthless = aucs < 0.5 + 0.3 * (best - 0.5)
+                cells = [f"{best.mean():.3f}", *tail(aucs, np.median), f"{worthless.sum()}",
+                         f"{np.sum(worthless & (warned == 0))}", f"{warned.sum():.0f}"]  # fmt: skip
+                intervals = ["-"] * 4
+                if world.table(min(rows, 100), 0).truth is not None:
+                    intervals = [*tail(over("inside"), np.mean), f"{over('width').mean():.3f}"]
                 table.add_row(name, f"{rows:,}", f"{epsilon:g}", *cells, *intervals)
     CONSOLE.print(table)
+
+
+def tail(values: Array, middle: Callable[[Array], np.floating]) -> list[str]:
+    """The middle, the 10% quantile and the worst."""
+    return [f"{each:.3f}" for each in (middle(values), np.quantile(values, 0.1), values.min())]
 
 
 # -- labels of linear regression -----------------------------------------------------------------

@@ -95,7 +95,7 @@ class Experiment:
             limit = reader.limit
             for (i, j), each in earned.items():
                 held &= each.against(reader.bets, truth[i] - truth[j]) < limit
-            for each, mean in zip(reader.intervals(), truth, strict=True):
+            for each, mean in zip(reader.shown, truth, strict=True):
                 held &= each.low <= mean <= each.high
             if k in SHOWN:
                 u = reader.differences()[last]

@@ -16,19 +16,22 @@ Results that no benchmark has kept yet are named by "figures to come:" in the sa
 listed, and compared from the day on which they are kept. "no figures: why" is for a table of
 numbers that no benchmark prints. A table of numbers without any of these is a mistake.
 
-Each kept table carries digests of the rooms of the library that its script had loaded, and of the
-script. Tables whose rooms have changed since are listed as stale, with the rooms: measure again.
+Each kept table carries digests of the modules that its script uses, room by room, with their names.
+Tables whose modules have changed since are listed as stale, with the rooms: `again.py` asks their
+probes whether the numbers have changed too, and measures what is left.
 """
 
+import ast
 import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 ROOT = Path(__file__).parents[1]
 MARK = re.compile(
@@ -38,6 +41,12 @@ MARK = re.compile(
 EXCUSED = re.compile(r"<!-- no figures: .+ -->")
 RULE = re.compile(r"\|[-|: ]+\|?$")
 NUMBER = re.compile(r"(?<![\w.^])[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e-?\d+)?")
+SILENT = {  # run and show
+    *(f"benchmarks.{each}" for each in ("kit", "probes", "figures_check")),
+    *(f"discreet.experiments.{each}" for each in ("measure", "figures", "pages", "report")),
+    "discreet.experiments.sheet",
+    "discreet.words",
+}
 LOOKS_MEASURED = re.compile(r"\.\d|\d%|\d,\d{3}|\d ± \d")
 
 
@@ -171,43 +180,137 @@ def mistakes(claim: Claim) -> Iterator[str]:
             yield f"the results have no row with the numbers of: {' | '.join(map(str.strip, row))}"
 
 
-@cache
-def digest(part: str) -> str:
-    """Of the lines of a room, a module at the top or a script that are neither blank nor comments.
+@dataclass(frozen=True)
+class Module:
+    """A module of the library, of papers or of benchmarks."""
 
-    `part` is a path below src/discreet without suffix, or benchmarks/NAME.
-    """
-    home = ROOT if part.startswith("benchmarks/") else ROOT / "src" / "discreet"
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """Its file; that of a package is its __init__.py."""
+        home = ROOT / "src" if self.name.startswith("discreet.") else ROOT
+        path = home / self.name.replace(".", "/")
+        return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+    @property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8") if self.path.exists() else ""
+
+    def imports(self, loaded: Container[str]) -> Iterator["Module"]:
+        """Modules of ours that it takes names from; in a function, if they have been loaded."""
+        tree = _parsed(self.text)
+        top = set(tree.body)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                found = [_origin(node.module or "", alias.name) for alias in node.names]
+            elif isinstance(node, ast.Import):
+                found = [_named(alias.name) for alias in node.names]
+            else:
+                continue
+            yield from (each for each in found if each and (node in top or each.name in loaded))
+        if self.path.name == "__init__.py":  # its own names are used: they may stand for all of it
+            for path in sorted(self.path.parent.glob("*.py")):
+                if path.name != "__init__.py" and f"{self.name}.{path.stem}" in loaded:
+                    yield Module(f"{self.name}.{path.stem}")
+
+
+@cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@cache
+def _deciding(text: str) -> str:
+    """The lines of a module without empty ones, comments and docstrings."""
+    described: set[int] = set()
+    for node in ast.walk(_parsed(text)):
+        documented = isinstance(
+            node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        )
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            described.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    lines = (line.strip() for at, line in enumerate(text.splitlines(), 1) if at not in described)
+    return "\n".join(line for line in lines if line and not line.startswith("#"))
+
+
+@cache
+def _named(name: str) -> Module | None:
+    """The module of ours with this name, as scripts import it."""
+    for each in (Module(name), Module(f"benchmarks.{name}")):
+        if each.name.startswith(("discreet.", "papers.", "benchmarks.")) and each.path.exists():
+            return None if each.name in SILENT else each
+    return None
+
+
+@cache
+def _origin(module: str, name: str) -> Module | None:
+    """Where a name comes from that is imported from a module: packages pass names on."""
+    home = _named(module)
+    if home and home.path.name == "__init__.py":
+        if below := _named(f"{module}.{name}"):
+            return below
+        for node in ast.walk(_parsed(home.text)):
+            if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
+                return _origin(node.module or "", name)
+    return home
+
+
+@cache
+def digest(part: str, names: tuple[str, ...]) -> str:
+    """Of the modules of a room, or of the one module that is the room."""
     sha = hashlib.sha256()
-    for path in sorted((home / part).rglob("*.py")) or [(home / part).with_suffix(".py")]:
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        lines = (line.strip() for line in text.splitlines())
-        sha.update(path.name.encode())
-        sha.update("\n".join(x for x in lines if x and not x.startswith("#")).encode())
+    for name in names or ("",):
+        sha.update(f"{name}\n{_deciding(_within(part, name).text)}\n".encode())
     return sha.hexdigest()[:8]
 
 
-def code(modules: Iterable[str], script: str) -> dict[str, str]:
-    """What decides the numbers of a script that has loaded these modules: part -> digest."""
-    parts = {name.split(".")[1] for name in modules if name.startswith("discreet.")}
-    used = sorted(parts - {"cli", "service", "words", "experiments"})
-    return {part: digest(part) for part in [*used, f"benchmarks/{script}"]}
+def _within(part: str, name: str) -> Module:
+    home = part if part in {"benchmarks", "papers"} else f"discreet.{part}"
+    return Module(f"{home}.{name}".rstrip("."))
+
+
+def code(loaded: Container[str], script: str) -> dict[str, str]:
+    """What decides the numbers of a script: room -> digest and names of the modules that it uses.
+
+    They are those that it imports, and so on; `loaded` says which imports of functions took place.
+    """
+    waiting = [Module(f"benchmarks.{script}")]
+    used = set(waiting)
+    while waiting:
+        new = set(waiting.pop().imports(loaded)) - used
+        used |= new
+        waiting += new
+    parts: dict[str, list[str]] = {}
+    for each in sorted(used, key=lambda each: each.name):
+        room, _, name = each.name.removeprefix("discreet.").partition(".")
+        parts.setdefault(room, []).extend([name] if name else [])
+    return {
+        room: " ".join([digest(room, tuple(names)), *names])
+        for room, names in sorted(parts.items())
+    }
+
+
+def is_stale(part: str, known: str) -> bool:
+    """Whether modules have changed since this was kept."""
+    before, *names = known.split(" ")
+    return digest(part, tuple(names)) != before
+
+
+def changed(table: Mapping[str, Any]) -> list[str]:
+    """The rooms with modules that have changed since this table was kept."""
+    if "code" not in table:
+        return ["no code is named"]
+    return [part for part, known in table["code"].items() if is_stale(part, known)]
 
 
 def stale() -> Iterator[tuple[str, str]]:
     """(results file, why) of kept tables that other code made."""
     for path in sorted((ROOT / "docs" / "figures").glob("*.json")):
         kept = json.loads(path.read_text(encoding="utf-8"))
-        unknown = [title for title, table in kept.items() if "code" not in table]
-        changed: dict[str, int] = {}
-        for table in kept.values():
-            for part, known in table.get("code", {}).items():
-                changed[part] = changed.get(part, 0) + (digest(part) != known)
-        why = [f"{part} ({count})" for part, count in sorted(changed.items()) if count]
-        if unknown:
-            why.append(f"{len(unknown)} of {len(kept)} tables name no code")
-        if why:
-            yield path.name, ", ".join(why)
+        counts = Counter(part for table in kept.values() for part in changed(table))
+        if counts:
+            yield path.name, ", ".join(f"{part} ({n})" for part, n in sorted(counts.items()))
 
 
 def is_due(claim: Claim) -> bool:

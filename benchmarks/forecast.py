@@ -23,7 +23,7 @@ from discreet.environments.linear import linear_world
 from discreet.experiments import bandit_forecast, regression_forecast, sheet, statistics
 from discreet.experiments.bandit_forecast import MOST_RUNS, Stream, forecast
 from discreet.experiments.measure import grid
-from discreet.experiments.regression_forecast import Question, answer, simulated
+from discreet.experiments.regression_forecast import Question
 from discreet.experiments.statistics import one_more, standard_error
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateLinearRegression
@@ -114,9 +114,9 @@ def fits_to_stand_ins(
     """Errors that the forecast of this code simulates from 3,000 public rows."""
     assert code == CODE
     X = (WORLDS | HELD_OUT)[world](3000, d, np.random.default_rng(seed))
-    made = simulated(X, n, epsilon, 1e-6, trust=trust, noise=sigma, seed=seed)
+    made = Question(X, n, sigma, 1e-6).simulated(n, epsilon, trust, seed=seed)
     assert made is not None
-    return {"l1": made.l1, "l2": made.l2}
+    return {"l1": made[0], "l2": made[1]}
 
 
 def accuracy(
@@ -457,7 +457,7 @@ def regression_figure() -> None:
     question = Question(8, 20_000, 0.1, 1e-6, target=0.005)
     trusts = ("central", "local")
     epsilons = (0.3, 1.0, 3.0)
-    answers = [answer(question, trust, e) for trust in trusts for e in epsilons]
+    answers = [question.answer(trust, e) for trust in trusts for e in epsilons]
     sheet.draw(path, question, trusts, answers)
     CONSOLE.print(f"Figure: docs/{path.name}")
 

@@ -2,30 +2,88 @@
 
 Finished cells are kept in out/benchmarks: a benchmark that was stopped resumes, and one whose code
 and learners have not changed prints its table again at once. Every table that is printed is kept in
-docs/figures too, by the script's name and its title; `make figures-check` compares the documents.
+docs/figures too, by the script's name and its title, with digests of the code that made it, a few
+of its runs (`probes.py`) and processor time; `make figures-check` compares the documents.
 """
 
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import figures_check
 import numpy as np
+import probes
 from rich.box import MARKDOWN
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
 from discreet import __version__
-from discreet.experiments.measure import Found, Measurement, measured
-from discreet.experiments.runner import write_atomically
+from discreet.experiments.measure import Found, Measure, Measurement, records
 from discreet.experiments.statistics import interval, standard_error
+from discreet.experiments.writing import write_atomically
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # papers/ stands beside this folder
 FOLDER = Path("out/benchmarks")
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+
+
+class Known(Found):
+    """What measurements found; notes which of them are asked for."""
+
+    def __init__(self, runs: Iterable[probes.Ran]) -> None:
+        runs = list(runs)
+        super().__init__(runs)
+        self._first = {(cell.measure, cell.parameters): (cell, record)
+                       for cell, record in reversed(runs)}  # fmt: skip
+
+    def over(self, measure: Measure, name: str = "value", /, **parameters: Any) -> np.ndarray:
+        """As of all that is found."""
+        place = (measure, tuple(sorted(parameters.items())))
+        _KEEPER.asked[place] = self._first[place]
+        return super().over(measure, name, **parameters)
+
+
+class Keeper:
+    """Puts each table that is printed into the results file of the script that runs.
+
+    asked     runs that were asked for since a table was printed
+    shown     those that the last table had asked for: the next may show the same numbers
+    seconds   that the runs of cells took, all of them
+    """
+
+    def __init__(self) -> None:
+        self.asked: dict[Any, probes.Ran] = {}
+        self.shown: list[probes.Ran] = []
+        self.seconds = 0.0
+        self._told = 0.0
+
+    def keep(self, table: Table) -> None:
+        """Beside the other tables of its script."""
+        self.shown = list(self.asked.values()) or self.shown
+        self.asked.clear()
+        spent = self.seconds + time.process_time()
+        script = Path(sys.argv[0]).stem
+        path = FIGURES / f"{script}.json"
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        cells = [[str(cell) for cell in column.cells] for column in table.columns]
+        known[str(table.title)] = {
+            "version": __version__,
+            "code": figures_check.code(sys.modules, script),
+            "columns": [str(column.header) for column in table.columns],
+            "rows": [list(row) for row in zip(*cells, strict=True)],
+            "seconds": round(spent - self._told, 1),
+            "probe": probes.probe(self.shown),
+        }
+        self._told = spent
+        path.parent.mkdir(exist_ok=True)
+        text = json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False)
+        write_atomically(path, text + "\n")
+
+
+_KEEPER = Keeper()
 
 
 class KeepingConsole(Console):
@@ -35,38 +93,25 @@ class KeepingConsole(Console):
         """As every console does."""
         for each in objects:
             if isinstance(each, Table):
-                keep(each)
+                _KEEPER.keep(each)
         super().print(*objects, **options)
 
 
 CONSOLE = KeepingConsole(width=190)  # the widest table: no cell is cut
 
 
-def keep(table: Table) -> None:
-    """Put a table into the results file of the script that runs, beside its other tables."""
-    script = Path(sys.argv[0]).stem
-    path = FIGURES / f"{script}.json"
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    cells = [[str(cell) for cell in column.cells] for column in table.columns]
-    known[str(table.title)] = {
-        "version": __version__,
-        "code": figures_check.code(sys.modules, script),
-        "columns": [str(column.header) for column in table.columns],
-        "rows": [list(row) for row in zip(*cells, strict=True)],
-    }
-    path.parent.mkdir(exist_ok=True)
-    write_atomically(path, json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
-
-
-def run(cells: Sequence[Measurement]) -> Found:
+def run(cells: Sequence[Measurement]) -> Known:
     """Run what is not yet done, below a bar."""
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("cells", total=None)
-        return measured(
+        done = records(
             cells, FOLDER, watch=lambda done, total: bar.update(task, completed=done, total=total)
         )
+    found = Known((cell, done[cell.key]) for cell in cells)
+    _KEEPER.seconds += found.seconds
+    return found
 
 
 def new_table(title: str, columns: Sequence[str]) -> Table:

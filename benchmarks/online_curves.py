@@ -22,10 +22,10 @@ from discreet.domains import Ball, Cube, Domain, Simplex
 from discreet.environments.losses import expert_losses
 from discreet.environments.playing import play_losses
 from discreet.experiments.measure import grid
-from discreet.experiments.statistics import slope as fitted
 from discreet.online import FTRL, AdversarialBandit, BarrierBandit
 from discreet.privacy import SeededNoise
 from papers.linear_losses import linear_losses
+from papers.slopes import slope as fitted
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

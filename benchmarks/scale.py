@@ -1,6 +1,5 @@
-"""More than one machine: rows and reports for each second, memory, latency; then the arithmetic of
-10^9 rounds a day. Prints the tables of docs/scale.md. Times are processor times, so that they mean
-the same on a busy machine.
+"""More than one machine: rows and reports for each second, memory, latency, for docs/scale.md (what
+one machine does with bandits is in growth.py). Processor times: they mean the same on a busy one.
 
     OMP_NUM_THREADS=1 python benchmarks/scale.py
 """
@@ -24,7 +23,6 @@ from distributed import Client, LocalCluster
 from kit import KeepingConsole
 from rich.table import Table
 
-from discreet.bandits import LinearBandit
 from discreet.distributed.rows import open_blocks
 from discreet.local.files import take_files
 from discreet.local.report import report_many
@@ -38,10 +36,6 @@ DIM = 10
 ACTIONS = 10
 REPORT_DIM = 8
 PEOPLE = 10**6  # reports in a file
-ROUNDS, DAY, PEAK = 1e9, 86_400.0, 3.0  # the busiest hour has PEAK times the mean
-BUSY = 0.5  # of a core, used on purpose: the rest is for the unforeseen
-READ = 1e9  # bytes for each second that a worker reads from its disk or store: assumed
-MACHINE = 16  # cores
 
 
 def block(n: int, seed: int, link: bool) -> np.ndarray:  # (n, DIM + 1)
@@ -65,11 +59,10 @@ def fit(make: type, X: object, y: object) -> object:
     return make(noise=SeededNoise(1), random_state=1).fit(X, y)
 
 
-def fits() -> dict[str, float]:
+def fits() -> None:
     """Rows for each second of one core of a worker, of a whole fit."""
     n = 2_000_000
     blocks = 16
-    found: dict[str, float] = {}
     table = Table(title=f"A fit on {n:,} rows, d = {DIM}, epsilon = 1: processor time")
     for column in ("estimator", "in memory", f"{blocks} blocks: workers", "driver", "rows/s a core",
                    "largest difference"):  # fmt: skip
@@ -83,47 +76,40 @@ def fits() -> dict[str, float]:
             y = rows[:, DIM].copy()
             here, one = timed(fit, make, X, y)
             driver, far, two = timed_far(client, fit, make, data[:, :DIM], data[:, DIM])
-            found[name] = n / far
             table.add_row(name, f"{here:.2f} s", f"{far:.2f} s", f"{driver:.2f} s",
                           f"{n / far:,.0f}",
                           f"{np.abs(one.coef_ - two.coef_).max():.0e}")  # fmt: skip
             del data, rows, X, y
     CONSOLE.print(table)
-    return found
 
 
-def release() -> dict[int, float]:
+def release() -> None:
     """Seconds at the driver for all stages of a fit: what is left when there are no rows."""
     table = Table(title="At the driver: all stages of one fit (plan, noise, ledger, posterior)")
     for column in ("d", "linear", "logistic"):
         table.add_column(column, justify="right")
-    found = {}
     for d in (10, 50, 100):
         X = np.random.default_rng(0).uniform(-1, 1, (200, d)) / math.sqrt(d)
         y = (X[:, 0] > 0).astype(float)
         seconds = [timed(fit, make, X, y)[0] for make in (PrivateLinearRegression, PrivateGLM)]
-        found[d] = max(seconds)
         table.add_row(str(d), *(f"{1e3 * each:.0f} ms" for each in seconds))
     CONSOLE.print(table)
-    return found
 
 
-def latency() -> float:
+def latency() -> None:
     """Of the driver and its scheduler, for each block of a pass: they cannot be made more."""
     table = Table(title="A pass over blocks of 10 rows on 2 workers: processor time")
     for column in ("blocks", "driver and scheduler", "for each block", "workers"):
         table.add_column(column, justify="right")
-    each = 0.0
     local = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
     with local as cluster, Client(cluster) as client:
         for blocks in (16, 128, 512):
             (data,) = dask.persist(table_of(10 * blocks, blocks, False))
             X, y = open_blocks(data[:, :DIM], data[:, DIM], pair, columns=DIM)
             seconds, far, _ = timed_far(client, sums, moments, X, y)
-            each = seconds / blocks
-            table.add_row(f"{blocks:,}", f"{seconds:.2f} s", f"{1e3 * each:.1f} ms", f"{far:.2f} s")
+            each = 1e3 * seconds / blocks
+            table.add_row(f"{blocks:,}", f"{seconds:.2f} s", f"{each:.1f} ms", f"{far:.2f} s")
     CONSOLE.print(table)
-    return each
 
 
 def pair(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -134,40 +120,11 @@ def moments(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
     return X.T @ X, X.T @ y
 
 
-def decisions() -> tuple[float, float]:
-    """Rounds for each second on one core: one at a time, and in batches."""
-    rng = np.random.default_rng(0)
-    n = 100_000
-    features = rng.uniform(-1, 1, (n, ACTIONS, DIM)) / math.sqrt(DIM)
-    rewards = rng.uniform(-1, 1, n)
-
-    def many() -> None:
-        bandit = LinearBandit(DIM, horizon=n, seed=0, noise=SeededNoise(0))
-        for start in range(0, n, 1000):
-            batch = slice(start, start + 1000)
-            bandit.learn_many(bandit.decide_many(features[batch]), rewards[batch])
-
-    def one() -> None:
-        bandit = LinearBandit(DIM, horizon=n, seed=0, noise=SeededNoise(0))
-        for t in range(n // 10):
-            bandit.learn(bandit.decide(features[t]), rewards[t])
-
-    batched = n / timed(many)[0]
-    single = n / 10 / timed(one)[0]
-    table = Table(title=f"LinearBandit, d = {DIM}, {ACTIONS} actions: rounds/s on one core")
-    for column in ("decide and learn", "decide_many and learn_many, 1000 at a time"):
-        table.add_column(column, justify="right")
-    table.add_row(f"{single:,.0f}", f"{batched:,.0f}")
-    CONSOLE.print(table)
-    return single, batched
-
-
-def reports() -> tuple[float, float]:
+def reports() -> None:
     """Streams files of reports in a process of its own, whose peak memory is asked."""
     table = Table(title=f"Reports streamed from files into a server's sums, d = {REPORT_DIM}")
     for column in ("reports", "files", "bytes on disk", "reports/s", "peak memory"):
         table.add_column(column, justify="right")
-    rate = peak = 0.0
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "0.npy"
         # A child inherits the peak of its parent, which must stay small: others make the reports.
@@ -185,7 +142,6 @@ def reports() -> tuple[float, float]:
             table.add_row(f"{count * PEOPLE:,}", str(count), f"{size / 1e6:,.0f} MB",
                           f"{rate:,.0f}" if count else "", f"{peak / 1e6:.0f} MB")  # fmt: skip
     CONSOLE.print(table)
-    return rate, peak
 
 
 def write(path: str) -> None:
@@ -232,41 +188,6 @@ def timed_far(
     return median(used), median(far), result
 
 
-def day(rates: dict[str, float], driver: dict[int, float], task: float,
-        rounds: tuple[float, float], streamed: tuple[float, float]) -> None:  # fmt: skip
-    """What 10^9 rounds a day would need, by the figures above."""
-    mean = ROUNDS / DAY
-    row = 8 * (DIM + 1)
-    answer = 8 * REPORT_DIM
-    one, many = (math.ceil(PEAK * mean / (BUSY * rate)) for rate in rounds)
-    table = Table(title="10^9 rounds a day", show_lines=True)
-    for column in ("what", "how much", "from"):
-        table.add_column(column)
-    blocks = math.ceil(ROUNDS * row / 128e6)
-    read = 3 * ROUNDS * row / (MACHINE * READ)
-    table.add_row("rounds/s", f"{mean:,.0f} mean, {PEAK * mean:,.0f} peak", "10^9 / 86,400")
-    table.add_row("cores that decide and learn, one round at a time", f"{one}",
-                  f"peak / ({BUSY:g} x {rounds[0]:,.0f})")  # fmt: skip
-    table.add_row("the same in batches", f"{many}", f"peak / ({BUSY:g} x {rounds[1]:,.0f})")
-    table.add_row("bytes of rows, central trust", f"{ROUNDS * row / 1e9:.0f} GB",
-                  f"8 (d + 1), d = {DIM}")  # fmt: skip
-    for name, rate in rates.items():
-        table.add_row(f"fit a day's rows, {name}", f"{ROUNDS / rate / 3600:.1f} core hours, "
-                      f"{ROUNDS / rate / MACHINE / 60:.0f} min on {MACHINE} cores",
-                      f"{rate:,.0f} rows/s a core, rows in memory")  # fmt: skip
-    table.add_row("reading them, if they are not in memory", f"{read:.0f} s on {MACHINE} workers",
-                  f"3 passes (linear), {READ / 1e9:g} GB/s for each worker assumed")  # fmt: skip
-    table.add_row("scheduling", f"{10 * blocks * task:.0f} s",
-                  f"10 passes x {blocks} blocks of 128 MB x {1e3 * task:.1f} ms")  # fmt: skip
-    table.add_row("release at the driver", f"{1e3 * driver[10]:.0f} ms (d = 10), "
-                  f"{1e3 * driver[100]:.0f} ms (d = 100)", "all stages together")  # fmt: skip
-    table.add_row("bytes of reports, local trust", f"{ROUNDS * answer / 1e9:.0f} GB",
-                  f"8 d, d = {REPORT_DIM}; written once, read once")  # fmt: skip
-    table.add_row("adding them up", f"{ROUNDS / streamed[0] / 60:.0f} core minutes, "
-                  f"{streamed[1] / 1e6:.0f} MB", f"{streamed[0]:,.0f} reports/s")  # fmt: skip
-    CONSOLE.print(table)
-
-
 def main() -> None:
     if "--stream" in sys.argv:
         stream(sys.argv[sys.argv.index("--stream") + 1 :])
@@ -274,12 +195,10 @@ def main() -> None:
     if "--write" in sys.argv:
         write(sys.argv[-1])
         return
-    streamed = reports()
-    rounds = decisions()
-    driver = release()
-    task = latency()
-    rates = fits()
-    day(rates, driver, task, rounds, streamed)
+    reports()
+    release()
+    latency()
+    fits()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 from own_learner import ExploreThenCommit
 
 from discreet.audit import ATTACKS, attack, audit
-from discreet.privacy.observation import observed
+from discreet.privacy.release import observed
 
 HORIZON = 100
 

@@ -13,8 +13,9 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.experiments.figures import COLOURS, GREY, INK, MARKS, legend, logarithmic, panels, svg
 from discreet.experiments.measure import Found, Measurement
-from discreet.experiments.statistics import Slope, interval, standard_error
+from discreet.experiments.statistics import interval, standard_error
 from discreet.words import fixed, places, plus_minus
+from papers.slopes import Slope
 
 BETTER = "better"
 EQUAL = "equal"

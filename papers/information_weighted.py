@@ -12,7 +12,6 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.experiments.measure import Found, Measurement, grid
-from discreet.experiments.statistics import slope
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.regression import Problem
 from discreet.regression.information import price_of_privacy
@@ -34,6 +33,7 @@ from papers.exhibit import (
 from papers.information_weighted_bounds import bounds, public
 from papers.local_methods import one_dimensional, one_shot
 from papers.reweighted import EIGENVALUES, constant
+from papers.slopes import slope
 from papers.worlds import FAMILIES, D, fit, regret
 
 SIGNS = {"labels": ("signs",)}

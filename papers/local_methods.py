@@ -9,10 +9,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import symmetric_to_vector, vector_to_symmetric
 from discreet.local.report import ReportSum, pieces
 from discreet.local.server import posterior
 from discreet.privacy import BallChannel, IntervalChannel
-from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression import PrivateLinearRegression
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.local import book

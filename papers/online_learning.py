@@ -15,7 +15,6 @@ from discreet.domains import Ball, Cube, Domain, Simplex
 from discreet.environments.losses import expert_losses
 from discreet.environments.playing import LossLearner, play_losses
 from discreet.experiments.measure import Found, Measurement, grid
-from discreet.experiments.statistics import slope
 from discreet.online import FTRL, AdversarialBandit, BarrierBandit
 from discreet.online.adversarial import Exp2
 from discreet.online.barrier import Scrible
@@ -39,6 +38,7 @@ from papers.online_learning_constants import (
     printed_rates,
     tree_attack,
 )
+from papers.slopes import slope
 
 WORLDS = {"experts": "experts", "sphere": "sphere", "cube": "cube"}
 GROWTH = {"experts": 1.0, "sphere": 1.0, "cube": 1.0}  # of the surcharge with N, Corollary 3.2

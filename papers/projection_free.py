@@ -22,7 +22,6 @@ from discreet.domains import (
 from discreet.domains.conditional_gradient import nearest_point
 from discreet.environments.playing import play_losses
 from discreet.experiments.measure import Found, Measurement, grid
-from discreet.experiments.statistics import slope
 from discreet.online import ProjectionFreeBandit
 from discreet.privacy import SeededNoise
 from papers.convex_losses import ConvexLosses, convex_losses
@@ -41,6 +40,7 @@ from papers.exhibit import (
     shown,
 )
 from papers.projection_free_constants import DELTA, LEMMAS, calibration
+from papers.slopes import slope
 
 GRID = [(f"{i},{j}", f"{i},{j + 1}") for i in range(4) for j in range(3)] + [
     (f"{i},{j}", f"{i + 1},{j}") for i in range(3) for j in range(4)

@@ -10,7 +10,6 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.experiments.measure import Found, Measurement, grid
-from discreet.experiments.statistics import slope
 from discreet.privacy import gaussian_std
 from papers.exhibit import (
     EQUAL,
@@ -26,6 +25,7 @@ from papers.exhibit import (
     judge_slope,
     shown,
 )
+from papers.slopes import slope
 from papers.worlds import D, fit, logistic, printed_std, regret, wide
 
 EIGENVALUES = (0.1, 0.01, 0.001, 0.0001)  # smallest eigenvalues

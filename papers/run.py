@@ -5,7 +5,7 @@ from pathlib import Path
 
 from discreet.experiments.experiment import suggestion
 from discreet.experiments.measure import Found, Watch, records
-from discreet.experiments.runner import write_atomically
+from discreet.experiments.writing import write_atomically
 from papers import (
     information_weighted,
     online_learning,

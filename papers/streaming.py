@@ -15,7 +15,6 @@ from discreet.bandits import SparseBandit
 from discreet.domains import LpBall
 from discreet.environments import play
 from discreet.experiments.measure import Found, Measurement, grid
-from discreet.experiments.statistics import slope
 from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import SeededNoise
 from papers.exhibit import (
@@ -31,6 +30,7 @@ from papers.exhibit import (
     shown,
 )
 from papers.optimizers import NoisySFW, NoisySGD
+from papers.slopes import slope
 from papers.sparse_arms import sparse_arms
 from papers.streaming_constants import code, noise, printed_noise, sign_leak
 

@@ -83,6 +83,15 @@ SLOW = (
     "test_attack__twice_epsilon_of_a_batch_is_caught[barrier bandit central-6000]",
     "test_killed_at_random_moments_it_counts_each_acknowledged_reward_once[postgresql-None]",
     "regression-central-wrong-sensitivity-of-second-moments]",
+    "stays_below_the_claim[glm newton, identity, public covariates]",
+    "stays_below_the_claim[logistic regression, four classes]",
+    "test_near__is_what_the_pair_reaches[glm newton, identity]",
+    "test_near__is_what_the_pair_reaches[glm newton, identity, public covariates]",
+    "no_pair_moves_its_releases_further_than_it_promised[glm newton, identity]",
+    "no_pair_moves_its_releases_further_than_it_promised[glm newton, identity, public covariates]",
+    "comes_close_and_catches_half_the_noise[prefix sum pure tree l1]",
+    "comes_close_and_catches_half_the_noise[barrier bandit local]",
+    "comes_close_and_catches_half_the_noise[private reduction]",
 )
 
 

@@ -163,6 +163,11 @@ def test_cli__forecast_help_teaches(capsys):
         (["forecast"], "give either --dim D or --public-sample FILE"),
         (["forecast", "--rows", "9", "--rounds", "9"], "not both"),
         (["forecast", "--dim", "3", "--gap", "1"], "--gap goes with --rounds"),
+        (
+            ["forecast", "--dim", "3", "--rounds", "9", "--label-range", "1,2"],
+            "--label-range goes with --rows",
+        ),
+        (["forecast", "--dim", "3", "--label-range", "60"], "two numbers such as 60,220"),
         (["forecast", "--dim", "0"], "d must be at least 1"),
         (["forecast", "--dim", "3", "--rows", "1"], "rows must be at least 10"),
         (["forecast", "--dim", "3", "--epsilon", "1,-2"], "epsilon must be positive"),
@@ -270,7 +275,7 @@ def test_cli__control_c_stops_within_two_seconds_and_says_how_to_resume(case, tm
     while case != "audit" and not (tmp_path / "cells").exists():
         assert process.poll() is None
         time.sleep(0.05)
-    time.sleep(2)  # processes are starting, or in the midst of it: both must stop
+    time.sleep(0.7)  # processes are starting, or in the midst of it: both must stop
     assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: workers get it too
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a class says about the arguments it is made with."""
+"""What is public is explained, and so is what a class is made with."""
 
 import dataclasses
 import importlib
@@ -9,17 +9,29 @@ import re
 import pytest
 
 import discreet
+from docs._site import reference
+
+
+def public():
+    """What has a page in the reference."""
+    rooms = ((importlib.import_module(room), reference.public(room)) for room in reference.rooms())
+    named = [getattr(room, name) for room, names in rooms for name in names]
+    return sorted({each for each in named if inspect.isclass(each) or inspect.isfunction(each)},
+                  key=place)  # fmt: skip
 
 
 def classes():
-    """Every class of the package, public or not."""
-    found = set()
+    """Public ones, and every class that lists its fields."""
+    found = set(filter(inspect.isclass, public()))
     for module in pkgutil.walk_packages(discreet.__path__, "discreet."):
         room = importlib.import_module(module.name)
         here = {kind for kind in vars(room).values() if inspect.isclass(kind)}
-        here = {kind for kind in here if kind.__module__ == module.name}
-        found |= here
-    return sorted(filter(is_made, found), key=lambda kind: (kind.__module__, kind.__name__))
+        found |= {kind for kind in here if kind.__module__ == room.__name__ and has_fields(kind)}
+    return sorted(filter(is_made, found), key=place)
+
+
+def place(kind):
+    return kind.__module__, kind.__name__
 
 
 def is_made(kind):
@@ -63,6 +75,20 @@ def described(type_):
     return any(getattr(each, "description", None) for each in getattr(type_, "__metadata__", ()))
 
 
+def silent(kind):
+    """The public methods and properties of a class of ours that nobody explains."""
+    members = inspect.classify_class_attrs(kind)
+    asked = [each for each in members if each.kind != "data" and not each.name.startswith("_")]
+    ours = [each.name for each in asked if each.defining_class.__module__.startswith("discreet.")]
+    return sorted(name for name in ours if not inspect.getdoc(getattr(kind, name)))
+
+
+@pytest.mark.parametrize("item", public(), ids=lambda item: item.__qualname__)
+def test_docstring__stands_at_what_is_public(item):
+    assert inspect.getdoc(item)
+    assert not inspect.isclass(item) or silent(item) == []
+
+
 @pytest.mark.parametrize("kind", classes(), ids=lambda kind: kind.__qualname__)
 def test_docstring__names_every_constructor_parameter(kind):
     assert undocumented(kind) == []
@@ -98,6 +124,5 @@ class _Ball(Shape):
 def test_undocumented__looks_at_inner_classes_and_at_fields():
     assert undocumented(_Ball) == ["radius"]
     names = {kind.__name__ for kind in classes()}
-    assert {"Forced", "_Counted", "Problem", "Live", "Definition"} <= names
-    assert "StoreBusy" not in names  # made with a message alone
-    assert "_Baseline" not in names  # OLS, SSP and others explain what they take
+    assert {"PrefixSum", "Problem", "Definition"} <= names
+    assert "TreeSum" not in names  # it has no page, and no list of fields

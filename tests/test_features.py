@@ -378,6 +378,30 @@ def test_missing__single_contexts_are_those_of_many_and_no_longer_than_one() -> 
     )
 
 
+@pytest.mark.parametrize("library", ["mapping", "objects", "text", "contexts"])
+@pytest.mark.parametrize("odd", ["about 170", "", [170], 1j, 10**400, np.datetime64(1, "ns")])
+def test_missing__a_cell_that_is_no_number_is_missing_and_refuses_no_other(
+    library: str, odd: Any
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    height = [120, odd, 999.0]
+    table: Any = {"height": height}
+    if library == "objects":
+        table = pandas.DataFrame({"height": pandas.Series(height, dtype=object)})
+    elif library == "text":  # as a file is read with one such cell
+        table = pandas.DataFrame({"height": [str(each) for each in height]})
+        if isinstance(odd, int | np.datetime64):
+            return  # numbers, as text
+    elif library == "contexts":
+        table = [{"height": each} for each in height]
+    for sparse in (False, True):
+        encoder = DeclaredEncoder({"height": HOLES["height"]}, sparse=sparse)
+        found = encoder.transform(table)
+        found = found.toarray() if sparse else found
+        np.testing.assert_allclose(found.ravel(), [-0.6, 0.4, 1.0])
+    assert Category("a", missing=True)._code([170]) == 1
+
+
 @pytest.mark.parametrize("missing", [10, math.nan, "mean"])
 def test_missing__stands_for_a_public_value_within_the_bounds(missing: Any) -> None:
     with pytest.raises(ValueError, match=r"missing must be|could not convert"):

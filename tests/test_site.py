@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -30,15 +31,19 @@ def test_site__every_page_is_in_exactly_one_table_of_contents():
     assert sorted(found) == sorted(pages - {"index"})
 
 
+@cache
+def pages():
+    return reference.written()
+
+
 @pytest.mark.parametrize("room", reference.packages())
 def test_reference__has_every_name_that_a_package_lists(room):
     module = importlib.import_module(room)
-    pages = reference.written()
     for name in module.__all__:
         value = getattr(module, name)
         path = f"{value.__name__ if isinstance(value, ModuleType) else f'{room}/{name}'}.rst"
-        assert f"\n{name}\n===" in f"\n{pages[path]}" or isinstance(value, ModuleType)
-        assert f":doc:`{name} <{path.removesuffix('.rst')}>`" in pages[f"{room}.rst"]
+        assert f"\n{name}\n===" in f"\n{pages()[path]}" or isinstance(value, ModuleType)
+        assert f":doc:`{name} <{path.removesuffix('.rst')}>`" in pages()[f"{room}.rst"]
 
 
 def test_reference__a_name_is_a_link_where_one_room_has_it():

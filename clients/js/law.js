@@ -352,15 +352,21 @@ export function offered(policy, context, wanted) {
     return [context.map((_, i) => i), context.map((row) => scaled([...row].map(numeric), policy.norm_bound))];
   }
   const row = [1];
-  for (const { name, number, category, other } of columns) {
+  for (const { name, number, category, other, missing } of columns) {
     const value = context?.[name];
     if (number) {
       const [low, high] = number;
-      const x = Math.min(Math.max(numeric(value), low), high);
+      const given = numeric(value);
+      const absent = Number.isNaN(given);
+      const x = Math.min(Math.max(absent && typeof missing === "number" ? missing : given, low), high);
       row.push(Number.isNaN(x) ? 0 : 2 * ((x - low) / (high - low)) - 1); // no number: the middle
+      if (missing === "indicator") row.push(+absent);
     } else {
       const place = category.indexOf(value);
-      row.push(...category.map((_, i) => +(i === place)), ...(other ? [+(place < 0)] : []));
+      const absent = Boolean(missing) && (value ?? null) === null;
+      row.push(...category.map((_, i) => +(i === place)));
+      if (other) row.push(+(place < 0 && !absent));
+      if (missing) row.push(+absent);
     }
   }
   const some = wanted ? wanted.map((name) => actions.find((each) => each.name === name)) : actions;
@@ -537,7 +543,9 @@ function checkFeatures({ columns, actions, dim }, d) {
     (number ? list(number, 2, size) && number[0] < number[1] : category.length > 0 && different(category));
   if (!list(columns, columns.length, declared)) fail("features");
   if (!different(columns.map(({ name }) => name))) fail("features");
-  const width = columns.reduce((n, c) => n + (c.category ? c.category.length + !!c.other : 1), 1);
+  const wide = ({ category, other, missing }) =>
+    category ? category.length + !!other + !!missing : 1 + (missing === "indicator");
+  const width = columns.reduce((n, each) => n + wide(each), 1);
   const offers = ({ name, parts }) => typeof name === "string" && list(parts, d / width, bounded);
   if (!(actions.length > 0) || !list(actions, actions.length, offers)) fail("features");
   if (!different(actions.map(({ name }) => name))) fail("features");

@@ -18,7 +18,16 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array, one_of
-from discreet.frames import ANY, columns_of, is_table, items_in, kind_of, kind_of_value, numbers_in
+from discreet.frames import (
+    ANY,
+    columns_of,
+    is_table,
+    items_in,
+    kind_of,
+    kind_of_value,
+    number_or_nan,
+    numbers_in,
+)
 from discreet.state.values import decode, encode, register
 
 
@@ -26,8 +35,9 @@ class Number:
     """A column of numbers with public bounds: [low, high] becomes [-1, 1], the rest is clipped.
 
     low, high   public bounds of the column
-    missing     what a missing value (None, NaN) is: None: an error; a number within the bounds that
-                stands for it; "indicator": 0 here and 1 in a second column
+    missing     what a missing value (None, NaN, or anything that is no number) is: None: an error;
+                a number within the bounds that stands for it; "indicator": 0 here and 1 in a second
+                column
 
     >>> Number(18, 100)
     Number(18.0, 100.0)
@@ -60,7 +70,7 @@ class Number:
         return [column] + [f"{column} (missing)"] * (self.missing == "indicator")
 
     def _put(self, value: Any, row: list[float], at: int) -> None:
-        x = math.nan if self.missing is not None and _is_missing(value) else float(value)
+        x = float(value) if self.missing is None else number_or_nan(value)
         if x != x:
             if self.missing is None:
                 raise ValueError
@@ -73,7 +83,7 @@ class Number:
         row[at] = 2.0 * ((x - self.low) / self._width) - 1.0
 
     def _put_many(self, values: Any, rows: Array, at: int) -> None:
-        x = numbers_in(values)
+        x = numbers_in(values, or_missing=self.missing is not None)
         absent = np.isnan(x)
         if x.ndim != 1 or (self.missing is None and absent.any()):
             raise ValueError
@@ -98,7 +108,8 @@ class Category:
 
     categories   the declared values
     other        give values that were not declared a column of their own
-    missing      give missing values (None, NaN) a column of their own; else they are an error
+    missing      give missing values (None, NaN, lists) a column of their own; else they are an
+                 error
 
     >>> Category("basic", "gold", other=True)
     Category('basic', 'gold', other=True)
@@ -130,14 +141,20 @@ class Category:
         return [f"{column}={value}" for value in self.categories + more]
 
     def _code(self, value: Any) -> int:
-        code = self._codes.get(value, self._unknown)
+        try:
+            code = self._codes.get(value, self._unknown)
+        except TypeError:  # it cannot be hashed: no value at all
+            return self._missing()
         if code == self._unknown and hasattr(value, "as_py"):  # Arrow's
             return self._code(value.as_py())
         if code == self._unknown and _is_missing(value):
-            if not self.missing:
-                raise ValueError
-            return len(self.categories) + self.other
+            return self._missing()
         return code
+
+    def _missing(self) -> int:
+        if not self.missing:
+            raise ValueError
+        return len(self.categories) + self.other
 
     def _put(self, value: Any, row: list[float], at: int) -> None:
         code = self._code(value)

@@ -5,6 +5,7 @@ and public. A type that nobody thought of is refused too; it is never read as if
 """
 
 import datetime
+import math
 import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -97,16 +98,22 @@ def columns_of(table: Any, names: Iterable[str]) -> list[Any]:
     return [frame.get_column(name) if name in found else _absent(name) for name in names]
 
 
-def numbers_in(column: Any) -> Array:
+def numbers_in(column: Any, *, or_missing: bool = False) -> Array:
     """A column as floats, NaN where there is none; TypeError or ValueError where they are others.
+
+    With `or_missing` a value that is no number is NaN too, each by itself: only a type refuses.
 
     >>> numbers_in([1, 2.5]), numbers_in(np.array(["3"]))
     (array([1. , 2.5]), array([3.]))
+    >>> numbers_in([1, "about 3"], or_missing=True)
+    array([ 1., nan])
     """
+    if or_missing and kind_of(column) in (TEXT, ANY) and not _is_of_times(column):
+        return np.array([number_or_nan(each) for each in items_in(column)], dtype=np.float64)
     series = _series(column)
     if series is None:
         values = np.asarray(items_in(column) if not isinstance(column, np.ndarray) else column)
-        if values.dtype.kind in "cmM":
+        if _is_of_times(values):
             raise ValueError  # numpy would take dates for numbers
         return np.asarray(values, dtype=np.float64)
     kind = kind_of(series)
@@ -118,6 +125,14 @@ def numbers_in(column: Any) -> Array:
         except ValueError:  # Arrow refuses all for one whole number that a float would round
             pass
     return np.array([_missing_as_none(each) for each in series.to_list()], dtype=np.float64)
+
+
+def number_or_nan(value: Any) -> float:
+    """A value as a float, NaN where it is none."""
+    try:
+        return math.nan if isinstance(value, np.datetime64) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def items_in(column: Any) -> Sequence[Any]:
@@ -207,6 +222,11 @@ def _series(column: Any, *, strict: bool = True) -> Any:
     if isinstance(column, Sequence) or hasattr(column, "__array_interface__") or not strict:
         return None
     raise TypeError("a column must be a list, an array, or one of a data frame in memory")
+
+
+def _is_of_times(column: Any) -> bool:
+    """Whether this is an array of dates, of durations or of complex numbers."""
+    return isinstance(column, np.ndarray) and column.dtype.kind in "cmM"
 
 
 def _narwhals() -> Any:

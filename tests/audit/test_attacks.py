@@ -45,6 +45,7 @@ COVERED = {
     "PrivatePipeline": "logistic regression",  # of its last step
 }  # fmt: skip
 NOT_PRIVATE = {"OLS", "LinUCB"}
+REFUSED = {"device, hostile states", "device, too small a crowd"}  # nothing comes, or as it should
 
 
 def promising(module):
@@ -78,16 +79,18 @@ def test_registry__every_attack_explains_itself_and_every_room_is_attacked():
         assert each.name == name
         assert len(each.description) > 30
         assert 0 <= each.attainable <= 1
-        assert (each.attainable == 0) == name.endswith("last bits")
+        absent = name.endswith("last bits") or name in REFUSED
+        assert (each.attainable == 0) == absent
+        # Twice .6 of a claim is more than the claim by what 10^4 runs leave open.
+        assert absent or each.attainable > 0.6 or each.lost
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack__stays_below_the_claim(name):
-    # A fit takes longer; 60 runs still prove twice mu where the noise is missing.
-    runs = 60 if ATTACKS[name].room == "regression" else 120
-    report = audit(ATTACKS[name].at(EPSILON), runs=runs, confidence=EACH)
+    """Without noise 40 runs prove 1.7 times mu at epsilon = 4, and 120 runs prove a pure 1.8."""
+    each = ATTACKS[name].at(EPSILON if ATTACKS[name].claim.method in {"gdp", "zcdp"} else 1.0)
+    report = audit(each, runs=40 if each.room == "regression" else 120, confidence=EACH)
     assert report.verdict != "BROKEN"
-    assert report.claim == EPSILON
 
 
 # Cheap enough for 10^4 runs at epsilon = 1: shares of the claim, at 95%.
@@ -139,7 +142,7 @@ def test_attack__on_a_learner_comes_close_and_catches_half_the_noise(name):
 def test_attack__exact_noise_is_as_private_as_it_says():
     """The same attack with `SecureNoise`, at 99.99%."""
     each = ATTACKS["prefix sum pure tree l1"]
-    sides = [each.draw(each.claim, 2000, neighbour, SecureNoise()) for neighbour in (0, 1)]
+    sides = [each.draw(each.claim, 1000, neighbour, SecureNoise()) for neighbour in (0, 1)]
     report = audit_scores(*sides, confidence=0.9999)
     assert 0.3 < report.lower_bound <= each.claim.epsilon
 
@@ -153,8 +156,8 @@ def test_attack__twice_epsilon_of_a_batch_is_caught(name, runs):
 
 @pytest.mark.parametrize("name", ["ssp", "linear regression sgd", "adassp"])
 def test_transcript__catches_half_the_noise_of_a_fit(name):
-    halved = ATTACKS[name].at(EPSILON).halved()
-    assert audit(halved, 1000, confidence=EACH).lower_bound > EPSILON
+    halved = ATTACKS[name].at(8.0).halved()
+    assert audit(halved, 400, confidence=EACH).lower_bound > 8.0
 
 
 def test_scores__are_the_same_for_the_same_seed_and_differ_between_worlds_and_seeds():

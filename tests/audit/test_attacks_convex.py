@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from discreet.audit import ATTACKS, audit
-from discreet.audit.attacks.online import ROUNDS as FTRL_ROUNDS
 from discreet.audit.attacks.optimization import HORIZON, ROUNDS
 from discreet.audit.rows import Claim
 from discreet.domains import Cube, Simplex
@@ -20,6 +19,7 @@ from discreet.privacy import SeededNoise, gaussian_mu
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.toeplitz import noise_matrix
 
+FTRL_ROUNDS = 6
 CLAIM = Claim(1.0, 1e-6, "gaussian")
 BUDGET = (CLAIM.epsilon, CLAIM.delta)
 

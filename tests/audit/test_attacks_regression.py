@@ -21,10 +21,15 @@ from discreet.privacy.mechanisms import Mechanisms
 SURE = 0.9999
 
 
+def lives(name):
+    """Fewer of slow fits: what a pair moves differs little from noise to noise."""
+    return 30 if ATTACKS[name].effort == 1 else 10
+
+
 @pytest.mark.parametrize("name", FITS)
 def test_near__is_what_the_pair_reaches(name):
     attack = ATTACKS[name]
-    realised = math.sqrt(np.mean(attack.draw.realised(attack.claim, 30) ** 2))
+    realised = math.sqrt(np.mean(attack.draw.realised(attack.claim, lives(name)) ** 2))
     assert abs(realised - attack.attainable) < 0.05
 
 
@@ -52,7 +57,7 @@ def test_fit__no_pair_moves_its_releases_further_than_it_promised(name):
     limit = ATTACKS[name].draw.limit
     coins, noise = np.random.default_rng(1), noise_of(1, 0)
     largest = 0.0
-    for _ in range(25):
+    for _ in range(lives(name)):
         pair = tuple(random_row(coins, fit.rows[0].shape[1]) for _ in range(2))
         seen = Likelihood(replace(fit, pair=pair).run, limit).compared(claim, 0, noise)
         assert [each.scale for each in seen.here] == [each.scale for each in seen.there]

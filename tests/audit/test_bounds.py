@@ -7,10 +7,11 @@ import pytest
 from scipy import stats
 
 from discreet.audit import ATTACKS, audit_scores
-from discreet.audit.bounds import EXACT, GDP, GUESSES, AuditReport
+from discreet.audit.bounds import GUESSES, AuditReport
 from discreet.audit.counted import (
     Concentrated,
     Curve,
+    Gaussian,
     _hits_needed,
     clopper_pearson,
     coins,
@@ -115,7 +116,7 @@ def test_verdict__p_values_are_uniform_or_larger_under_the_claim_and_small_when_
 
 
 def test_verdict__beyond_the_claim_by_luck_is_not_refuted_and_a_blind_attack_has_no_power():
-    close = AuditReport(1.03, 0.0, EXACT, 100, 0.95, attack="laplace", claim=1.0, p_value=0.03)
+    close = AuditReport(1.03, 0.0, GUESSES, 100, 0.95, attack="laplace", claim=1.0, p_value=0.03)
     sure = replace(close, lower_bound=0.8, confidence=0.9999)
     attack = ATTACKS["laplace"]
     assert Audited(attack, close, sure).verdict == "not refuted (p = 0.03)"
@@ -126,7 +127,7 @@ def test_verdict__beyond_the_claim_by_luck_is_not_refuted_and_a_blind_attack_has
 
 def test_counts__the_pair_is_tested_as_often_right_as_it_says_and_beats_two_single_bounds():
     # 3000 runs a side at mu = 0.3, exact binomial counts, 50 audits at 90%.
-    rng, n, mu, curve = np.random.default_rng(0), 3000, 0.3, Curve(True, 1e-6)
+    rng, n, mu, curve = np.random.default_rng(0), 3000, 0.3, Gaussian(1e-6)
     q = 0.4
     alarms = rng.binomial(n, q, 50)
     hits = rng.binomial(n, float(curve.power(np.array(q), mu)), 50)
@@ -139,7 +140,7 @@ def test_counts__the_pair_is_tested_as_often_right_as_it_says_and_beats_two_sing
 
 
 CURVES = {
-    "pure": Curve(False), "approximate": Curve(False, 0.01), "gaussian": Curve(True, 1e-6),
+    "pure": Curve(), "approximate": Curve(0.01), "gaussian": Gaussian(1e-6),
     "zcdp": Concentrated(),
 }  # fmt: skip
 
@@ -212,9 +213,9 @@ def test_guesses__are_about_runs_whose_worlds_fair_coins_chose():
 
 
 def test_share__is_of_mu_for_gaussian_bounds_and_of_epsilon_else():
-    pure = AuditReport(0.6, 0.0, EXACT, 100, 0.95, claim=1.0)
+    pure = AuditReport(0.6, 0.0, Curve.label, 100, 0.95, claim=1.0)
     assert (pure.fraction, pure.unit) == (0.6, "epsilon")
-    gaussian = replace(pure, method=GDP, delta=1e-6)
+    gaussian = replace(pure, method=Gaussian.label, delta=1e-6)
     assert gaussian.unit == "mu"
     assert gaussian.fraction == pytest.approx(gaussian_mu(0.6, 1e-6) / gaussian_mu(1.0, 1e-6))
     assert replace(gaussian, lower_bound=0.0).fraction == 0.0
@@ -269,7 +270,7 @@ def test_audit__bad_input_is_a_clear_error(call):
 
 @pytest.mark.parametrize("trials", [1000, 30_000, 10**6])
 @pytest.mark.parametrize(
-    "curve", [Curve(False), Curve(True), Concentrated()], ids=["pure", "gdp", "zcdp"]
+    "curve", [Curve(), Gaussian(), Concentrated()], ids=["pure", "gdp", "zcdp"]
 )
 def test_counts__what_was_seen_is_as_telling_as_itself(curve, trials):
     """Else a p-value would leave out the chance of the counts themselves."""

@@ -4,7 +4,7 @@ import pytest
 
 from discreet.privacy import SeededNoise
 from discreet.privacy.mechanisms import Mechanisms
-from discreet.privacy.observation import observed, values
+from discreet.privacy.release import observed, values
 
 
 def count():

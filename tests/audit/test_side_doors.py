@@ -23,7 +23,7 @@ from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import BallChannel, IntervalChannel, SecureNoise, SeededNoise, gaussian_mu
 from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import SystemNoise
-from discreet.privacy.observation import observed, values
+from discreet.privacy.release import observed, values
 from discreet.privacy.sphere import GRID
 
 # -- the last bits of floats ----------------------------------------------------------------------

@@ -10,7 +10,7 @@ from discreet.bandits import Holdout, LinearBandit, Model, People
 from discreet.bandits import history as module
 from discreet.bandits.window import sensitivity
 from discreet.privacy import SeededNoise
-from discreet.privacy.observation import observed
+from discreet.privacy.release import observed
 
 OPTIONS = [
     {},
@@ -99,6 +99,17 @@ def test_public__neither_noise_nor_cost_and_no_release():
     plain = bandit(math.inf)
     plain.warm_start(rows, rewards, public=False)
     assert np.allclose(learner.theta, plain.theta)
+
+
+def test_public__is_said_in_the_guarantee_in_every_window_and_after_a_save(tmp_path):
+    learner = bandit()
+    learner.warm_start(*log(2000), public=True)
+    for _ in range(2):
+        learner.decide_many(np.tile(np.eye(3), (learner.rounds_until_release, 1, 1)))
+    learner.save(tmp_path / "bandit")
+    for each in (learner, LinearBandit.load(tmp_path / "bandit")):
+        assert "2,000 rows, declared public" in each.guarantee.unprotected[-1]
+    assert "declared public" not in str(bandit().guarantee.unprotected)
 
 
 @pytest.mark.parametrize("public", [True, False])

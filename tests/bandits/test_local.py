@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet import environments
+from discreet.arrays import symmetric_to_vector, vector_to_symmetric
 from discreet.bandits import Device, LinearBandit, LocalServer, People, Promise, PublicPolicy
 from discreet.bandits.local import own_seed
 from discreet.bandits.local_protocol import FRACTIONS, questions
@@ -20,7 +21,6 @@ from discreet.local import Report
 from discreet.local.questions import answer as answer_to
 from discreet.local.report import Answers, report_many
 from discreet.privacy import SeededNoise
-from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "local_devices.py"
 ACTIONS = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.6, 0.8]])

@@ -6,15 +6,14 @@ import dp_accounting
 import numpy as np
 import pytest
 
-from discreet.audit.attacks import people as attacks
-from discreet.audit.attacks.bandits import joint_bandit
+from discreet.arrays import symmetric_to_vector
+from discreet.audit.attacks import bandits as attacks
 from discreet.audit.rows import Claim
 from discreet.bandits import LinearBandit, People, estimators
 from discreet.bandits.visitors import Visitors
 from discreet.bandits.window import Transform, sensitivity, totals
 from discreet.privacy import SecureNoise, SeededNoise
 from discreet.privacy.gaussian import gaussian_mu
-from discreet.privacy.mechanisms import symmetric_to_vector
 
 SHARED_SENSITIVITY = sensitivity(None, People(visits="all"))
 
@@ -304,13 +303,15 @@ def separation(story, epsilon=4.0):
     rewards, so that later transforms are those for which the canary counts most.
     """
     claim = Claim(epsilon, 1e-6, "gaussian")
-    learner = joint_bandit(
+    learner = attacks.joint_bandit(
         claim, SeededNoise(2), horizon=attacks.HORIZON, people=People(visits="all")
     )
     square, window = 0.0, 0
     while learner.learning:
-        view, _, scale = attacks.visited(learner, story(0, window))
-        terms = [attacks.added(view, story(which, window)) for which in (0, 1)]
+        decisions = [learner.decide(attacks.E1) for _ in range(2)]
+        view, _, scale = attacks.lived(learner, decisions, story(0, window), person="canary")
+        rewards = [story(which, window) for which in (0, 1)]
+        terms = [0.0 if r is None else attacks.canary_term(view, r) for r in rewards]
         square += float(np.sum((terms[0] - terms[1]) ** 2)) / scale**2
         window += 1
     assert window >= 3
@@ -318,7 +319,7 @@ def separation(story, epsilon=4.0):
 
 
 @pytest.mark.parametrize(
-    ("story", "near"), [(attacks.every_window, 0.985), (attacks.every_second_window, 0.717)]
+    ("story", "near"), [(attacks.opposite, 0.985), (attacks.every_second_window, 0.717)]
 )
 def test_audit__a_person_in_many_windows_spends_what_was_booked(story, near, monkeypatch):
     assert separation(story) == pytest.approx(near, abs=0.005)
@@ -329,7 +330,7 @@ def test_audit__a_person_in_many_windows_spends_what_was_booked(story, near, mon
 def test_audit__a_share_that_is_not_divided_is_noticed(monkeypatch):
     monkeypatch.setattr(estimators.Estimator, "mu", lambda self, share: self.budget.mu)
     with pytest.raises(ValueError, match="times the budget"):
-        separation(attacks.every_window)
+        separation(attacks.opposite)
 
 
 # -- hashes ----------------------------------------------------------------------------------------

@@ -40,6 +40,25 @@ def test_typical_reward__scales_the_prior_of_weights_and_intercept():
     assert stated.reward_variance == plain.reward_variance  # a coin's, however seldom it is 1
 
 
+def test_typical_reward__is_what_is_expected_before_anything_is_known():
+    assert made(0.03).intercept == pytest.approx(0.03)
+    assert made(0.03, (-1.0, 0.0)).intercept == pytest.approx(-0.03)
+    assert made(0.5, (1.0, 2.0)).intercept == pytest.approx(1.0)
+    assert made().intercept == pytest.approx(0.5)
+
+
+def test_typical_reward__smaller_signals_take_a_longer_first_window():
+    plain, small, large = (made(each).rounds_until_release for each in (None, 0.05, 0.9))
+    assert plain == large
+    assert small == pytest.approx(10 * plain, rel=0.01)
+    assert made(0.05, horizon=900).rounds_until_release == 300
+
+
+def test_typical_reward__rewards_far_beyond_it_are_not_clipped():
+    assert not made(0.03).belief.may_clip
+    assert made(0.6).belief.may_clip
+
+
 def test_typical_reward__is_in_units_of_the_rewards():
     one, other = played(made(0.03)), played(made(0.3, (0.0, 10.0)), scale=10.0)
     assert np.allclose(10 * one.theta, other.theta, rtol=1e-9)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from discreet.arrays import symmetric_to_vector
 from discreet.bandits import LinearBandit, Model, People
 from discreet.bandits.belief import Belief
 from discreet.bandits.release import Sums, _radius, learned
@@ -28,7 +29,6 @@ from discreet.environments.linear import drifting_world, linear_world
 from discreet.least_squares import Posterior
 from discreet.links import LINKS, link
 from discreet.privacy import SeededNoise
-from discreet.privacy.mechanisms import symmetric_to_vector
 
 SENSITIVITY = sensitivity(None, People(rounds=1))
 
@@ -609,7 +609,7 @@ def test_half_life__windows_that_share_the_budget_are_planned_as_short_as_they_w
     while rounds < 50_000:
         size = bandit._estimator.size_after(bandit._belief, rounds, opened)
         rounds += size
-        to_come = bandit._windows(bandit._estimator, bandit._belief, rounds, opened + 1)
+        to_come = bandit._schedule.windows(bandit._belief, rounds, opened + 1)
         shares.append(left / (1 + to_come))
         left -= shares[-1]
         opened += 1

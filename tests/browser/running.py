@@ -22,7 +22,7 @@ def needs_browser() -> str:
 
 def run_node(file: Path, *, seconds: float = 120, **variables: str) -> None:
     """Run the tests of a JavaScript file; its report is the message if one fails."""
-    command = [needs_browser(), "--test", "--test-reporter=spec", str(file)]
+    command = [needs_browser(), "--test-reporter=spec", str(file)]
     done = subprocess.run(
         command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=seconds
     )

@@ -5,6 +5,7 @@ They know no learner. tests/mutation runs the same functions on planted bugs.
 
 import copy
 import inspect
+import math
 import pickle
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -260,15 +261,16 @@ def watched() -> Iterator[Released]:
         yield seen
 
 
-def attempts(total: int, most: int) -> list[int]:
-    """Which calls fail: all of them, or `most` spread evenly."""
-    return sorted({round(k) for k in np.linspace(1, total, min(total, most))}) if total else []
+def attempts(total: int, most: int, shift: int = 0) -> list[int]:
+    """Which calls fail: all of them, or `most` spread evenly, and the last one."""
+    apart = max(1, math.ceil(total / most))
+    return sorted({*range(1 + shift % apart, total + 1, apart), total}) if total else []
 
 
 MODES = ((KeyboardInterrupt, False), (MemoryError, True))  # what is raised; whether it resumes
 
 
-def all_or_nothing(entry: Entry, most: int = 24) -> list[str]:
+def all_or_nothing(entry: Entry, most: int = 24, shift: int = 0) -> list[str]:
     """What is counted twice if a call fails and the step is tried again, or a saved state resumes.
 
     Rounds: what enters sums, rows of running sums and reports while round t is learned. Noise:
@@ -292,7 +294,7 @@ def all_or_nothing(entry: Entry, most: int = 24) -> list[str]:
 
         oracle, _ = run(0, MemoryError, False)
         rounds, total = oracle.terms(), calls.total
-        for i, k in enumerate(attempts(total, most if steps[0][0] != "fit" else 8)):
+        for i, k in enumerate(attempts(total, most if steps[0][0] != "fit" else 8, shift)):
             error, resumes = MODES[i % 2]
             given, how = run(k, error, resumes and can_resume)
             counts = given.terms()

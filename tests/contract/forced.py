@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ import numpy as np
 from discreet.online.feedback import Batch, Batches
 from discreet.optimization.directions import VertexDirection
 from discreet.optimization.sparse_windows import WindowArms
-from discreet.privacy import BallChannel, IntervalChannel, PrefixSum, observation
+from discreet.privacy import BallChannel, IntervalChannel, PrefixSum
 from discreet.privacy.accumulator import NoisySum, RunningSum
+from discreet.privacy.channels import BinaryChannel
 from discreet.privacy.mechanisms import Mechanisms
+from discreet.privacy.release import _inside
 
 
 @contextmanager
@@ -32,13 +35,10 @@ def replaced(owner: Any, name: str, new: Callable[[Any], Any]) -> Iterator[None]
     """`owner.name` becomes new(what it was), wherever the library has imported it."""
     kept = getattr(owner, name)
     made = functools.wraps(kept)(new(kept))
-    modules = [m for key, m in list(sys.modules.items()) if key.startswith("discreet")]
-    places = [
-        (module, alias)
-        for module in modules
-        for alias, value in vars(module).items()
-        if value is kept and isinstance(owner, type(sys))
-    ] or [(owner, name)]
+    places = [(owner, name)]
+    if isinstance(owner, type(sys)):
+        modules = [m for key, m in list(sys.modules.items()) if key.startswith("discreet")]
+        places = [(m, alias) for m in modules for alias, v in vars(m).items() if v is kept]
     for place, alias in places:
         setattr(place, alias, made)
     try:
@@ -57,6 +57,18 @@ class Given:
     scale: float = 1.0
     norm: Any = "l2"
     round: Any = None  # the round that was being learned, None outside `learn`
+    release: Any = None  # the record of its cost
+
+    def reached(self, other: "Given") -> float:
+        """How much of the booked sensitivity the change from this value to the other is."""
+        move = (self.value - other.value).ravel()
+        if self.kind == "report":  # of any two records
+            return float(np.any(move != 0))
+        if self.kind == "selection":
+            return float(move.max() - move.min()) / 2 / self.release.sensitivity
+        # Of a running sum what is booked is for all sums; its scale is the sensitivity of a row.
+        booked = self.scale if self.kind == "row" else self.release.sensitivity
+        return _size(move, self.norm) / booked
 
 
 @dataclass
@@ -93,16 +105,20 @@ class Transcript:
         self.restart()
         return run
 
-    def note(self, kind: str, value: Any, scale: float = 1.0, norm: Any = "l2") -> None:
+    def note(
+        self, kind: str, value: Any, scale: float = 1.0, norm: Any = "l2", release: Any = None
+    ) -> None:
         """One release, or one row."""
-        self.given.append(Given(kind, np.array(value, dtype=float), scale, norm, self.round))
+        made = Given(kind, np.array(value, dtype=float), scale, norm, self.round, release)
+        self.given.append(made)
 
-    def add(self, owner: Any, kind: str, term: Any, scale: float, norm: Any = "l2") -> None:
+    def add(self, owner: Any, kind: str, term: Any, release: Any, norm: Any = "l2") -> None:
         """One term of a sum that is released as a whole."""
         self.note("term", term)
         if id(owner) not in self.sums:
             self.kept.append(owner)
-            self.sums[id(owner)] = Given(kind, np.zeros(np.shape(term)), scale, norm)
+            zeros = np.zeros(np.shape(term))
+            self.sums[id(owner)] = Given(kind, zeros, release.scale, norm, release=release)
             self.given.append(self.sums[id(owner)])
         self.sums[id(owner)].value += term
 
@@ -179,11 +195,11 @@ def deaf() -> Iterator[Transcript]:
 
         def additive(kept: Any) -> Any:
             def release(self: Any, value: Any, **about: Any) -> Any:
-                if observation._inside.get():  # a part of the value of a later release
+                if _inside.get():  # a part of the value of a later release
                     return kept(self, value, **about)
                 out = kept(self, heard.stand_in(value), **about)
                 kind = "gaussian" if out.release.mechanism == "gaussian" else "pure"
-                heard.note(kind, value, out.release.scale, out.release.norm)
+                heard.note(kind, value, out.release.scale, out.release.norm, out.release)
                 return out
 
             return release
@@ -191,7 +207,7 @@ def deaf() -> Iterator[Transcript]:
         def selecting(kept: Any) -> Any:
             def release(self: Any, scores: Any, **about: Any) -> Any:
                 out = kept(self, heard.stand_in(scores), **about)
-                heard.note("selection", scores, out.release.scale)
+                heard.note("selection", scores, out.release.scale, release=out.release)
                 return out
 
             return release
@@ -202,7 +218,7 @@ def deaf() -> Iterator[Transcript]:
 
         def noisy_sum(kept: Any) -> Any:
             def plus(self: Any, term: Any) -> Any:
-                heard.add(self, "gaussian", term, self.release.scale)
+                heard.add(self, "gaussian", term, self.release)
                 return kept(self, heard.stand_in(term))
 
             return plus
@@ -218,8 +234,9 @@ def deaf() -> Iterator[Transcript]:
         def told(kept: Any) -> Any:
             def add(self: Any, x: Any) -> Any:
                 out = kept(self, x)
+                (made,) = self.guarantee.releases
                 for row in np.reshape(np.asarray(x, dtype=float), (-1, self.dim)):
-                    heard.note("row", row, self.sensitivity, self.norm)
+                    heard.note("row", row, self.sensitivity, self.norm, made)
                 return out
 
             return add
@@ -227,12 +244,12 @@ def deaf() -> Iterator[Transcript]:
         change(PrefixSum, "add", told)
         change(PrefixSum, "add_many", told)
 
-        scale = [1.0]  # of the batch that a loss is about to enter
+        made: list[Any] = [None]  # the release of the batch that a loss is about to enter
         batches: dict[int, list[int]] = {}  # one owner for each
 
         def accepting(kept: Any) -> Any:
             def accept(self: Any, *about: Any) -> bool:
-                scale[0] = self.release.scale
+                made[0] = self.release
                 return bool(kept(self, *about))
 
             return accept
@@ -240,7 +257,7 @@ def deaf() -> Iterator[Transcript]:
         def batch(kept: Any) -> Any:
             def plus(self: Any, term: float) -> Any:
                 owner = batches.setdefault(self.index, [self.index])
-                heard.add(owner, "pure", term, scale[0], "l1")
+                heard.add(owner, "pure", term, made[0], "l1")
                 return kept(self, heard.stand_in(term))
 
             return plus
@@ -252,7 +269,9 @@ def deaf() -> Iterator[Transcript]:
             def chosen(self: Any, scores: Any, k: int, scale: float) -> Any:
                 out = kept(self, heard.stand_in(scores), k, scale)
                 # Each of k choices, whichever are left, costs at most the range of all scores.
-                heard.note("selection", scores, scale / math.sqrt(k))
+                booked = 2 * self.bound * self.budget.contributions
+                release = SimpleNamespace(what="entries of each arm", sensitivity=booked)
+                heard.note("selection", scores, scale / math.sqrt(k), release=release)
                 return out
 
             return chosen
@@ -263,7 +282,7 @@ def deaf() -> Iterator[Transcript]:
             def chosen(self: Any, total: Any, t: int) -> Any:
                 out = kept(self, heard.stand_in(total), t)
                 both = np.concatenate([total, -total]) if self.signed else -total
-                heard.note("selection", both, self.scale(t))
+                heard.note("selection", both, self.scale(t), release=self._release)
                 return out
 
             return chosen
@@ -283,7 +302,7 @@ def deaf() -> Iterator[Transcript]:
 
         change(BallChannel, "send", channel)  # what `privatize` and devices send
         change(IntervalChannel, "privatize", channel)
-        change(IntervalChannel, "report", channel)
+        change(BinaryChannel, "report", channel)  # in numbers of its own
         yield heard
 
 

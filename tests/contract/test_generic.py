@@ -39,7 +39,9 @@ def test_a_replaced_person_costs_what_was_booked(entry):
 
 @every()
 def test_all_or_nothing(entry):
-    assert checks.all_or_nothing(entry) == []
+    """Of each entry other calls fail: configurations of one class share most of their code."""
+    shift = list(PRIVATE).index(entry.name)
+    assert checks.all_or_nothing(entry, most=16, shift=shift) == []
 
 
 @every(SUMS)

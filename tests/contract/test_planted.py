@@ -19,7 +19,7 @@ from discreet.online import FTRL, AdversarialBandit
 from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import Budget, Ledger, PrefixSum, SeededNoise
 from discreet.privacy.accumulator import NoisySum
-from discreet.privacy.observation import observed
+from discreet.privacy.release import observed
 from discreet.regression import PrivateGLM, PrivateLinearRegression, PrivateSearchCV
 
 SENSITIVITY = sensitivity(None, People(rounds=1))

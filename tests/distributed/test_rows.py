@@ -39,7 +39,7 @@ def data(n=N, seed=0, *, link=False):
     return X, X @ THETA + 0.3 * rng.standard_normal(n)
 
 
-def spread(X, y, chunk=600, columns=D):
+def spread(X, y, chunk=1500, columns=D):
     return da.from_array(X, chunks=(chunk, columns)), da.from_array(y, chunks=chunk)
 
 
@@ -70,6 +70,7 @@ def assert_same_fit(make, X, y, apart, tolerance=1e-8):
         np.testing.assert_allclose(there.confidence_width(X[:9]), here.confidence_width(X[:9]))
 
 
+FEW = {"norm_bound": 2.0, "epsilon": 8.0}  # few steps, each of which is a pass
 LINEAR = [
     {},
     {"method": "single-pass"},
@@ -80,12 +81,12 @@ LINEAR = [
 ]
 
 
-@pytest.mark.parametrize("more", LINEAR, ids=str)
+@pytest.mark.parametrize("more", LINEAR, ids=lambda more: " ".join(more) or "defaults")
 def test_linear__on_a_cluster_has_the_coefficients_of_a_fit_in_memory(everywhere, more):
     X, y = data()
 
     def make():
-        return PrivateLinearRegression(**{"norm_bound": 2.0, "random_state": 3, **more})
+        return PrivateLinearRegression(**{**FEW, "random_state": 3, **more})
 
     assert_same_fit(make, X, y, spread(X, y))
 
@@ -97,7 +98,7 @@ def test_glm__on_a_cluster_has_the_coefficients_of_a_fit_in_memory(everywhere, m
     X, y = data(link=True)
 
     def make():
-        return PrivateGLM(**{"norm_bound": 2.0, "random_state": 3, **more})
+        return PrivateGLM(**{**FEW, "random_state": 3, **more})
 
     assert_same_fit(make, X, y, spread(X, y))
 
@@ -289,7 +290,7 @@ def test_data_frames__are_rows_with_names_and_empty_partitions_are_nothing(every
     kept = frame[frame["part"] != 2]
 
     def make():
-        return PrivateLinearRegression(norm_bound=2.0, random_state=3)
+        return PrivateLinearRegression(**FEW, random_state=3)
 
     here = make().fit(kept[list("abcd")], kept["y"])
     there = make().fit(some[list("abcd")], some["y"])
@@ -323,8 +324,8 @@ def test_rows__never_travel(monkeypatch):
 def test_noise__never_leaves_the_driver(everywhere):
     X, y = data()
     here, there = Anchored(1), Anchored(1)
-    PrivateLinearRegression(norm_bound=2.0, noise=here).fit(X, y)
-    PrivateLinearRegression(norm_bound=2.0, noise=there).fit(*spread(X, y))
+    PrivateLinearRegression(**FEW, noise=here).fit(X, y)
+    PrivateLinearRegression(**FEW, noise=there).fit(*spread(X, y))
     assert there.drawn == here.drawn > 0
 
 
@@ -332,7 +333,7 @@ def test_worker__killed_on_the_way_changes_nothing_and_nothing_is_released_twice
     everywhere, tmp_path
 ):
     X, y = data()
-    blocks, folder = 6, str(tmp_path)
+    blocks, folder = 4, str(tmp_path)
 
     def load(rows, labels, slow):
         if slow:
@@ -348,7 +349,7 @@ def test_worker__killed_on_the_way_changes_nothing_and_nothing_is_released_twice
         ]
         table = da.concatenate(parts)
         noise = Anchored(1)
-        model = PrivateLinearRegression(norm_bound=2.0, noise=noise)
+        model = PrivateLinearRegression(**FEW, noise=noise)
         return model.fit(table[:, :D], table[:, D]), noise.drawn
 
     killed = []
@@ -368,7 +369,7 @@ def test_worker__killed_on_the_way_changes_nothing_and_nothing_is_released_twice
     loaders = [int(name.split("-")[1]) for name in sorted(os.listdir(folder))]
     assert killed[0] in loaders
     assert loaders[-1] != killed[0]  # others went on
-    steps = number_of_steps(N * Budget(1.0, 1e-6).mu / D)
+    steps = number_of_steps(N * Budget(8.0, 1e-6).mu / D)
     releases = 3 + 1 + steps
     assert len(loaders) > (1 + releases) * blocks  # a pass each, and what was lost was read again
     # Blocks may be added up in another order.

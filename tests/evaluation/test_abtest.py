@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather as feather
+import pyarrow.parquet as pq
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import stats
@@ -146,6 +147,24 @@ def test_add_many__takes_frames_arrow_and_files(tmp_path):
         test = made()
         assert test.add_many(table).all()
         assert test.add_many(frame["person"], frame).sum() == 0
+
+
+@pytest.mark.parametrize("kind", ["csv", "pattern", "batches"])
+def test_add_many__takes_rows_some_at_a_time_and_means_over_all_of_them(
+    kind, tmp_path, monkeypatch
+):
+    frame = pd.DataFrame({"person": [*range(50), *range(25)], "bought": [1.0] * 50 + [0.0] * 25})
+    monkeypatch.setattr("discreet.evaluation.columns.BATCH", 20)
+    frame.to_csv(tmp_path / "people.csv")
+    table = pa.table(frame)
+    for at in (0, 40):
+        pq.write_table(table.slice(at, 40), tmp_path / f"{at}.parquet")
+    source = {"csv": tmp_path / "people.csv", "pattern": str(tmp_path / "*.parquet"),
+              "batches": iter(table.to_batches(max_chunksize=20))}[kind]  # fmt: skip
+    test = made("running")
+    assert test.add_many(source).tolist() == [True] * 75
+    test.look()
+    assert test.released[-1].sums.sum() == pytest.approx(25 + 25 / 2)
 
 
 ODD = ["x", b"x", np.str_("x"), None, [1.0], np.array([1.0, 2.0]), {}, 10**400, 1j, np.inf, "n.a.!",

@@ -141,7 +141,7 @@ def looks(reader, chances, sizes, std, rng, running, ends=(0.0, 1.0)):
         else:
             total, calm = values + fresh
             reader.take(n, total, [std] * arms, calm)
-        for each, mean in zip(reader.intervals(), means, strict=True):
+        for each, mean in zip(reader.shown, means, strict=True):
             held &= each.low <= mean <= each.high
         if reader.speaks:  # as the ends of intervals say, without finding them
             for (i, j), each in reader._differences().items():
@@ -170,7 +170,7 @@ def test_reader__values_that_are_no_coins_have_narrow_intervals(running):
     for ends in ((0.4, 0.6), (0.0, 1.0)):
         reader = Reader(8 if running else 0, 0.05, 2)
         looks(reader, (0.5, 0.5), (8, 4000), 4.0, np.random.default_rng(0), running, ends)
-        widths.append([reader.differences()[0, 1].half_width, reader.intervals()[0].half_width])
+        widths.append([reader.differences()[0, 1].half_width, reader.shown[0].half_width])
     assert max(widths[0][i] / widths[1][i] for i in (0, 1)) < 0.45  # .2, without noise
 
 

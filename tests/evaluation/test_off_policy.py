@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
@@ -18,7 +19,7 @@ from discreet.evaluation.off_policy import SQUARE
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.privacy.ledger import BudgetSpent
 from discreet.privacy.mechanisms import Mechanisms
-from discreet.privacy.observation import observed
+from discreet.privacy.release import observed
 
 
 def second(_):
@@ -62,6 +63,19 @@ def test_sensitivity__no_row_moves_the_release_farther_and_one_nearly_as_far(mod
         values.append(np.ravel(seen[-1].value))
     apart = max(np.linalg.norm(a - b) for a in values for b in values)
     assert 0.9 * 2 * math.sqrt(policies) < apart <= 2 * math.sqrt(policies) * (1 + 1e-9)
+
+
+def test_pilot__no_row_moves_its_mean_and_count_farther_than_was_booked():
+    log = {"action": np.zeros(41), "reward": np.full(41, 0.5)}
+    values = []
+    for action, y in ((0, 0.0), (0, 1.0), (0, np.nan), (7, 1.0), (np.nan, 0.3)):
+        log["action"][10], log["reward"][10] = action, y
+        with observed("release") as seen:
+            run(log)
+        values.append(np.ravel(seen[0].value))
+        assert seen[0].release.sensitivity == pytest.approx(1.0)
+    apart = max(np.linalg.norm(a - b) for a in values for b in values)
+    assert 0.99 < apart <= 1 + 1e-9
 
 
 def test_without_privacy__it_is_the_plain_estimate():
@@ -291,6 +305,52 @@ def test_logs__actions_are_found_by_name_whatever_stands_in_other_rows(tmp_path)
             for kind in ("columns", "frame", "csv"):
                 found = run(told(log, tmp_path, kind), model="none", actions=actions)
                 assert abs(61 * found.estimate - 60 * want.estimate) <= 1
+
+
+@pytest.mark.parametrize("model", ["none", "mean"])
+def test_unread__rows_may_have_earned_anything_and_the_interval_says_so(model, tmp_path):
+    log = pd.DataFrame({**coins(20_000), "p": np.full(20_000, 0.5)})
+    names = np.array(["call", "mail"])[log["action"]]
+    log.assign(action=names).to_csv(tmp_path / "log.csv")
+    given = {"epsilon": 1.0, "propensity": "p", "model": model}
+    lost = run(tmp_path / "log.csv", **given)  # nobody said which actions there are
+    assert lost.unread > 0.97
+    assert "of the rows name no action" in str(lost)
+    assert lost.high - lost.low > 0.97
+    found = run(tmp_path / "log.csv", **given, actions=["call", "mail"])
+    assert found.unread == 0
+    assert found.low < 0.7 < found.high < found.low + 0.05
+    half = log.assign(action=np.where(np.arange(len(log)) % 20 < 10, names, None))
+    assert run(half, **given, actions=["call", "mail"]).unread == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("kind", ["csv", "folder", "pattern", "batches", "data set", "jsonl"])
+def test_logs__are_read_some_rows_at_a_time(kind, tmp_path, monkeypatch):
+    log = pd.DataFrame({**coins(700), "propensity": np.full(700, 0.5), "age": np.arange(700)})
+    want = run(log, propensity=None)
+    for module in ("columns", "records"):
+        monkeypatch.setattr(f"discreet.evaluation.{module}.BATCH", 300)
+    table = pa.table(log)
+    for at in (0, 300, 600):
+        pq.write_table(table.slice(at, 300), tmp_path / f"{at}.parquet")
+    log.to_csv(tmp_path / "log.csv")
+    fields = log.rename(columns={"propensity": "p"}).to_json(orient="records", lines=True)
+    (tmp_path / "log.jsonl").write_text(fields)
+    source = {
+        "csv": tmp_path / "log.csv", "folder": tmp_path, "pattern": str(tmp_path / "*.parquet"),
+        "batches": iter(table.to_batches(max_chunksize=300)), "jsonl": tmp_path / "log.jsonl",
+        "data set": pa.dataset.dataset(sorted(map(str, tmp_path.glob("*.parquet")))),
+    }[kind]  # fmt: skip
+    sizes = []
+
+    def policy(contexts):
+        sizes.append(len(contexts))
+        return np.tile([0.0, 1.0], (len(contexts), 1))
+
+    named = {"propensity": "p", "action": "action", "reward": "reward"}
+    found = run(source, policy, **(named if kind == "jsonl" else {"propensity": None}))
+    assert found.estimate == pytest.approx(want.estimate)
+    assert sizes == [300, 300, 100]
 
 
 def test_logs__half_a_character_in_json_is_one_row(tmp_path):

@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from discreet.audit import ATTACKS
+from discreet.audit.entries import Session
+from discreet.audit.registry import REGISTRY
 from discreet.audit.run import audit_sides
 from discreet.bandits import LinearBandit, LocalServer, People
 from discreet.cli import main
 from discreet.experiments.dossier import Dossier, html
-from discreet.experiments.pages import write_new
+from discreet.experiments.writing import write_atomically
 from discreet.privacy import Budget, Guarantee, Ledger, PrefixSum, SeededNoise
 from discreet.regression import PrivateLinearRegression
 
@@ -187,13 +189,13 @@ def test_dossier__a_page_is_never_written_over(state, tmp_path, capsys):
     assert out.read_text() == "signed"
 
 
-def test_write_new__of_two_at_once_one_is_refused_and_nothing_is_left(tmp_path):
+def test_write__of_two_at_once_one_is_refused_and_nothing_is_left(tmp_path):
     path = tmp_path / "folder" / "page.html"
     done, refused = [], []
 
     def write(text):
         try:
-            write_new(path, text)
+            write_atomically(path, text, new=True)
             done.append(text)
         except ValueError:
             refused.append(text)
@@ -323,6 +325,40 @@ def test_dossier__as_json_has_all_for_the_registry_and_an_independent_check(stat
         each["scale"] /= 2
     out.write_text(json.dumps(found))
     assert check(out) == 1
+
+
+def cheaper(release):
+    """A release with half its noise; of a batch, with reports of twice their epsilon."""
+    found = {**release, "scale": release["scale"] / 2, "rho": 4 * release.get("rho", 0.0)}
+    return {**found, "epsilon": 2 * release["epsilon"]} if "crowd" in release else found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LinearBandit ucb",  # Gaussian, in scopes
+        "FTRL simplex",  # pure
+        "SparseBandit windows identity",  # rho
+        "LinearBandit shuffled, 2 contributions",
+        "PrivateLinearRegression shuffled information-weighted",
+        "PrivateSearchCV",  # Gaussian, on the same rows
+        "LocalLinUCB",
+    ],
+)
+def test_check__confirms_every_kind_of_promise_and_notices_half_the_noise(name, tmp_path):
+    entry = REGISTRY[name]
+    session = Session(entry.make())
+    for _, _, step in entry.steps(entry.data(0)):
+        step(session)
+    promise = entry.promise(session).to_dict()
+    check = runpy.run_path(str(CHECK))["main"]
+    path = tmp_path / "dossier.json"
+    path.write_text(json.dumps({"promise": promise}))
+    assert check(path) == 0
+    path.write_text(
+        json.dumps({"promise": {**promise, "releases": list(map(cheaper, promise["releases"]))}})
+    )
+    assert check(path) == 1
 
 
 def test_check__is_short_and_needs_nothing_of_discreet():

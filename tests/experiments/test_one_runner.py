@@ -32,5 +32,6 @@ def test_one_way__only_speed_benchmarks_and_play_call_decide_many():
         "bandits.py",
         "bandits_clicks.py",
         "calibration.py",
+        "growth.py",
         "scale.py",
     }  # they time it, or look inside

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from discreet.evaluation import ABTest
+from discreet.evaluation.worth import Totals, values
 from discreet.experiments import figures
 from discreet.experiments.demo import demo_experiment
 from discreet.experiments.experiment import Cell
@@ -25,13 +26,16 @@ def faults(figure):
     canvas.draw()
     renderer = canvas.get_renderer()
     page = figure.bbox
-    texts = [each for each in figure.findobj(Text) if each.get_text()]
+    texts = [each for each in figure.findobj(Text) if each.get_text() and each.get_visible()]
+    labels = _labels(figure)
     found = []
     boxes = []
     for each in texts:
+        if not labels.get(each, each.axes is None or each.axes.get_visible()):
+            continue
         words = each.get_text()
         box = each.get_window_extent(renderer)
-        if not _shown(each, figure) or box.width < 1:
+        if box.width < 1:
             continue
         if "$" in words or "mathdefault" in words:
             found.append(f"markup: {words}")
@@ -46,42 +50,44 @@ def faults(figure):
     return found
 
 
-def _shown(text, figure):
-    if not text.get_visible():
-        return False
+def _labels(figure):
+    """The label of each tick, and whether it is shown."""
+    found = {}
     for axis in figure.axes:
         for ticks in (axis.xaxis, axis.yaxis):
+            low, high = sorted(ticks.get_view_interval())
+            seen = axis.get_visible() and ticks.get_visible()
             for tick in ticks.get_major_ticks() + ticks.get_minor_ticks():
-                if text in (tick.label1, tick.label2):
-                    low, high = sorted(ticks.get_view_interval())
-                    inside = low * (1 - 1e-9) <= tick.get_loc() <= high * (1 + 1e-9)
-                    return axis.get_visible() and inside and ticks.get_visible()
-    return text.axes is None or text.axes.get_visible()
+                inside = low * (1 - 1e-9) <= tick.get_loc() <= high * (1 + 1e-9)
+                found[tick.label1] = found[tick.label2] = seen and inside
+    return found
 
 
 @pytest.fixture
 def drawn(monkeypatch):
     """All figures that were drawn, whose faults are the test's."""
     found = []
-    original = figures.svg
 
     def looked_at(figure):
         found.append(faults(figure))
-        return original(figure)
+        return "<svg></svg>"
 
     monkeypatch.setattr(figures, "svg", looked_at)
     return found
 
 
-def results_of(epsilons, top):
-    """Made-up results of an experiment of the demo's kind: regrets up to `top`."""
+def results_of(epsilons, top, dearer=1.0):
+    """Made-up results of an experiment of the demo's kind: regrets up to `top`.
+
+    `dearer` says how much more 1/epsilon costs.
+    """
     plan = demo_experiment(rounds=20_000, seeds=3)
     plan = replace(plan, epsilons=epsilons)
     rng = np.random.default_rng(0)
     n = np.unique(np.geomspace(10, 20_000, 30).astype(int))
 
     def record(cell: Cell):
-        scale = 1.0 if math.isinf(cell.epsilon) else 1 + 1 / cell.epsilon
+        scale = 1.0 if math.isinf(cell.epsilon) else 1 + dearer / cell.epsilon
         value = top * scale * np.sqrt(n / n[-1]) * rng.uniform(0.8, 1.2)
         return {"n": n, "value": value, "blind": 3 * top * n / n[-1], "trust": "joint",
                 "delta": 1e-6, "statement": "", "seconds": {}}  # fmt: skip
@@ -89,10 +95,18 @@ def results_of(epsilons, top):
     return Results(plan, [(cell, record(cell)) for cell in cells_of(plan)])
 
 
-@pytest.mark.parametrize("top", [0.02, 30.0, 5e5])
-@pytest.mark.parametrize("epsilons", [(1.0,), (math.inf, 3.0, 1.0, 0.3), (8, 4, 2, 1, 0.5, 0.1)])
-def test_report__pictures_can_be_read(drawn, epsilons, top):
-    results = results_of(epsilons, top)
+FOUR, SIX = (math.inf, 3.0, 1.0, 0.3), (8, 4, 2, 1, 0.5, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "top", "dearer"),
+    [
+        ((1.0,), 30.0, 1.0), (FOUR, 0.02, 1.0), (FOUR, 5e5, 1.0), (SIX, 0.02, 1.0),
+        (SIX, 5e5, 1.0), (FOUR, 30.0, -1e-3),
+    ],
+)  # fmt: skip
+def test_report__pictures_can_be_read(drawn, epsilons, top, dearer):
+    results = results_of(epsilons, top, dearer)
     for environment in results.frame["environment"].unique():
         figures.curves(results, environment)
     figures.against_epsilon(results)
@@ -113,6 +127,13 @@ def test_looks__pictures_can_be_read(drawn):
         )
         test.look()
     figures.looks(test.history)
+    assert drawn == [[]]
+
+
+def test_worth__the_picture_can_be_read(drawn):
+    noise = (900.0, 900.0, 90.0)
+    windows = [Totals(n, n // 10, n, 0.6 * n, 0.03 * n, noise) for n in (100, 4000, 9000, 40_000)]
+    figures.worth(values(windows, (0.0, 1.0), held_out=0.1))
     assert drawn == [[]]
 
 

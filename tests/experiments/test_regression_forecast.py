@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 from discreet.experiments import regression_forecast
-from discreet.experiments.regression_forecast import (
-    Question,
-    answer,
-    read_sample,
-    simulated,
-)
+from discreet.experiments.regression_forecast import Question, read_sample
 from discreet.experiments.sheet import Files, run
+from discreet.experiments.statistics import one_more
 from discreet.regression.information import (
     error_limit,
     expected_error,
@@ -29,46 +25,61 @@ def _few_runs(monkeypatch):
 
 def test_answer__is_the_mean_of_fits_to_stand_ins():
     question = Question(6, 5000, noise=0.2, delta=1e-7)
-    line = answer(replace(question, target=0.01), "central", 1.0)
-    fits = simulated(6, 5000, 1.0, 1e-7, trust="central", noise=0.2)
-    assert line.error == fits.error
-    assert (line.low, line.high) == fits.interval
+    line = replace(question, target=0.01).answer("central", 1.0)
+    errors, _ = question.simulated(5000, 1.0, "central")
+    assert line.error == errors.mean()
+    assert (line.low, line.high) == one_more(errors)
     assert line.low < line.error < line.high
     assert line.formula == expected_error(6, 5000, 1.0, 1e-7, label_noise=0.2)
     assert line.plain == expected_error(6, 5000, label_noise=0.2)
     assert line.limit < line.formula
     assert line.price > 1
     assert line.needed is not None
-    reached = simulated(6, int(line.needed), 1.0, 1e-7, trust="central", noise=0.2, runs=12, seed=1)
-    assert reached.error == pytest.approx(0.01, rel=0.3)
-    plain = answer(question, "none", math.inf)
+    reached, _ = question.simulated(int(line.needed), 1.0, "central", runs=12, seed=1)
+    assert reached.mean() == pytest.approx(0.01, rel=0.3)
+    plain = question.answer("none", math.inf)
     assert (plain.error, plain.price, plain.needed) == (plain.plain, 1.0, None)
+
+
+def test_answer__labels_of_a_range_have_its_units():
+    unit = Question(6, 5000, noise=0.1, delta=1e-6, target=0.02)
+    pressure = replace(unit, noise=8.0, target=1.6, label_range=(60, 220))
+    for trust, epsilon in (("none", math.inf), ("central", 1.0)):
+        line, scaled = unit.answer(trust, epsilon), pressure.answer(trust, epsilon)
+        for each in ("error", "low", "high", "formula", "plain", "limit"):
+            assert getattr(scaled, each) == pytest.approx(80 * getattr(line, each))
+        assert (scaled.price, scaled.needed) == (line.price, line.needed)
+    with pytest.raises(ValueError, match="low < high; got 220, 60"):
+        replace(unit, label_range=(220, 60))
 
 
 def test_simulated__foresees_rare_directions_as_other_fits_measure_them():
     basis = np.eye(8)[np.minimum(np.random.default_rng(0).geometric(0.5, 3000) - 1, 7)]
-    known = {"trust": "central", "noise": 0.1, "runs": 12}
-    fresh = simulated(basis, 2000, 1.0, 1e-6, **known, seed=1)
-    ratio = simulated(basis, 2000, 1.0, 1e-6, **known).error / fresh.error
+    question = Question(basis, 2000, 0.1, 1e-6)
+    guess, fresh = (question.simulated(2000, 1.0, "central", runs=12, seed=s)[0] for s in (0, 1))
+    ratio = guess.mean() / fresh.mean()
     # Single fits differ by .31: the ratio of two means of 12 by .127 (in logs), and 1.5 are 3.2
     # deviations, one false alarm in 700.
     assert 1 / 1.5 < ratio < 1.5
 
 
 def test_simulated__an_interval_of_19_in_20_covers_about_that_many():
-    guess = simulated(4, 2000, 1.0, 1e-6, trust="central", noise=0.1, runs=12)
-    fresh = simulated(4, 2000, 1.0, 1e-6, trust="central", noise=0.1, runs=30, seed=1)
-    low, high = guess.interval
-    assert 0.8 <= np.mean((low < fresh.l1) & (fresh.l1 < high)) <= 1
+    question = Question(4, 2000, 0.1, 1e-6)
+    guess, _ = question.simulated(2000, 1.0, "central", runs=12)
+    fresh, _ = question.simulated(2000, 1.0, "central", runs=30, seed=1)
+    low, high = one_more(guess)
+    assert 0.8 <= np.mean((low < fresh) & (fresh < high)) <= 1
 
 
 def test_simulated__with_too_many_rows_fits_fewer_and_scales(monkeypatch):
-    known = {"trust": "central", "noise": 0.1, "runs": 8}
+    question = Question(4, 40_000, 0.1, 1e-6)
     monkeypatch.setattr(regression_forecast, "WORK", 4 * 4 * 4000.0)
-    few = simulated(4, 40_000, 1.0, 1e-6, **known)
+    few, _ = question.simulated(40_000, 1.0, "central", runs=8)
     monkeypatch.undo()
-    assert few.error == pytest.approx(simulated(4, 40_000, 1.0, 1e-6, **known).error, rel=0.3)
-    assert simulated(regression_forecast.MOST_COLUMNS + 1, 10, 1.0, 1e-6, **known) is None
+    all_, _ = question.simulated(40_000, 1.0, "central", runs=8)
+    assert few.mean() == pytest.approx(all_.mean(), rel=0.3)
+    wide = replace(question, covariates=regression_forecast.MOST_COLUMNS + 1)
+    assert wide.simulated(10, 1.0, "central") is None
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".csv", "header.csv"])
@@ -127,8 +138,8 @@ def test_draw__more_epsilon_is_never_worse_and_least_squares_never_beaten():
     axis.plot = lambda n, y, *a, label="", **o: drawn.update({label: np.array(y)})
     question = Question(3, 1000, noise=0.1, delta=1e-6)
     answers = [replace(line, error=factor * line.formula)
-               for factor, line in ((0.1, answer(question, "central", 0.5)),
-                                    (9.0, answer(question, "central", 2.0)))]  # fmt: skip
+               for factor, line in ((0.1, question.answer("central", 0.5)),
+                                    (9.0, question.answer("central", 2.0)))]  # fmt: skip
     question.draw(axis, "central", answers, Mock())
     less, more = drawn["epsilon = 0.5"], drawn["epsilon = 2"]
     assert np.all(less >= more)
@@ -156,7 +167,7 @@ def test_forecast__shuffled_trust_is_within_1_3_of_fits(dim, rows, measured):
 def test_forecast__thousands_of_features_take_no_longer_than_a_few():
     # Every direction of the sphere is like every other: one number stands for a d x d matrix.
     start = time.process_time()
-    line = answer(Question(50_000, 10**7, noise=0.1, delta=1e-6), "central", epsilon=1.0)
+    line = Question(50_000, 10**7, noise=0.1, delta=1e-6).answer("central", epsilon=1.0)
     assert time.process_time() - start < 5
     assert 0 < line.plain <= line.error < 1
     basis = np.eye(6)  # has the sphere's information matrix

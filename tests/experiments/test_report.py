@@ -191,7 +191,7 @@ def test_live_table__no_column_and_no_number_is_lost(width, count, words):
         for epsilon in ((0.5, 2.0) if learner.name == "LinearBandit" else (math.inf,))
     }
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(live._table(experiment, found, width))
+    console.print(live._table(experiment, found))
     text = console.export_text()
     assert "gained of what there was to gain over choosing blindly" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= width

@@ -13,9 +13,10 @@ import pytest
 from discreet.experiments import runner
 from discreet.experiments.experiment import Choice, Experiment
 from discreet.experiments.results import COLUMNS
-from discreet.experiments.runner import load, run, run_cell, write_atomically
+from discreet.experiments.runner import load, run, run_cell
 from discreet.experiments.statistics import interval
 from discreet.experiments.tasks import TASKS, cells_of
+from discreet.experiments.writing import write_atomically
 
 SMALL = Experiment(
     environments=(Choice("sphere", {"dim": 3, "actions": 4}),),

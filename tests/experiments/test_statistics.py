@@ -1,11 +1,11 @@
-"""Means over seeds, and how they grow."""
+"""Means over seeds."""
 
 import math
 
 import numpy as np
 import pytest
 
-from discreet.experiments.statistics import interval, one_more, slope, standard_error
+from discreet.experiments.statistics import interval, one_more, standard_error
 
 
 def test_interval__covers_the_mean_in_95_of_100_cases():
@@ -39,13 +39,3 @@ def test_one_more__knows_nothing_of_one_value_and_survives_zeros():
     low, high = one_more(np.array([0.0, 1.0, 2.0]))
     assert 0 <= low < 1 < high
     assert one_more(np.zeros(3)) == pytest.approx((0.0, 0.0))
-
-
-def test_slope__its_error_is_that_of_the_means():
-    rng = np.random.default_rng(1)
-    x = (1.0, 10.0, 100.0)
-    found = [slope(x, [t**0.5 * rng.normal(1, 0.2, 8) for t in x]) for _ in range(400)]
-    values, errors = np.array(found).T
-    assert values.mean() == pytest.approx(0.5, abs=0.01)
-    assert errors.mean() == pytest.approx(values.std(), rel=0.15)
-    assert math.isnan(slope((1.0, 2.0), (-1.0, 1.0)).value)

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from discreet.arrays import vector_to_symmetric
 from discreet.least_squares import discounted_eigenvalues, gram_error_covariance, shrink
 from discreet.least_squares.blocks import Blocks
 from discreet.least_squares.shrinkage import noise_variances, product_covariance, shrunk
-from discreet.privacy.mechanisms import vector_to_symmetric
 
 
 def noise(rng, d, std):

@@ -549,11 +549,11 @@ def test_ledger__a_batch_costs_all_or_has_no_price():
     enough = batch_local_epsilon(1.0, 1e-6, 1000)
     about = {"what": "a batch", "mechanism": "m", "sampler": "s"}
     ledger = Ledger(Budget(1.0, 1e-6), "shuffled")
-    ledger.spend(Release.shuffled(local_epsilon=enough, crowd=1000, scope="1", **about))
+    ledger.spend(Release.channel(enough, crowd=1000, scope="1", **about))
     for release in (
-        Release.shuffled(local_epsilon=enough, crowd=1000, scope="1", **about),  # the same people
-        Release.shuffled(local_epsilon=enough, crowd=999, scope="2", **about),
-        Release.shuffled(local_epsilon=enough, crowd=1000, **about),  # everybody, again
+        Release.channel(enough, crowd=1000, scope="1", **about),  # the same people
+        Release.channel(enough, crowd=999, scope="2", **about),
+        Release.channel(enough, crowd=1000, **about),  # everybody, again
         Release.pure(sensitivity=0.1, scale=1.0, norm="any", scope="3", **about),
     ):
         with pytest.raises(ValueError, match=r"would bring the total|would cost more"):

@@ -113,6 +113,9 @@ def rows():
                 "context": {
                     "age": {"number": [18, 90]},
                     "plan": {"category": ["basic", "gold", 3, True], "other": True},
+                    "score": {"number": [0, 10], "missing": 2},
+                    "visits": {"number": [0, 10], "missing": "indicator"},
+                    "city": {"category": ["A", "B"], "other": True, "missing": True},
                 },
                 "actions": ["email", "call", "nothing"],
                 "privacy": {"epsilon": 1.0, "trust": "local"},
@@ -122,14 +125,18 @@ def rows():
     columns = {
         "age": Number(18, 90),
         "plan": Category("basic", "gold", 3, True, other=True),
+        "score": Number(0, 10, missing=2),
+        "visits": Number(0, 10, missing="indicator"),
+        "city": Category("A", "B", other=True, missing=True),
     }
     phi = FeatureMap(columns, ["email", "call", "nothing"])
+    known = {"score": 7.5, "visits": 11, "city": "B"}
     contexts = [
-        {"age": 40, "plan": "gold"},
-        {"age": 1, "plan": "none"},
-        {"age": 71.3, "plan": 3},
-        {"age": 1e9, "plan": True},
-        {"age": 25, "plan": "3"},
+        {"age": 40, "plan": "gold", **known},
+        {"age": 1, "plan": "none", **known, "city": "C"},
+        {"age": 71.3, "plan": 3, **known, "score": None},
+        {"age": 1e9, "plan": True, **known, "visits": None},
+        {"age": 25, "plan": "3", **known, "city": None},
     ]
     return {
         "features": devices.features(definition),

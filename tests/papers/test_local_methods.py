@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from discreet.audit import audit_scores
-from discreet.audit.attacks.regression_local import log_ratio
+from discreet.audit.views import log_ratio
 from discreet.privacy import IntervalChannel, SeededNoise
-from discreet.privacy.observation import observed
+from discreet.privacy.release import observed
 from papers.local_methods import ComparedRegression
 
 PEOPLE = 20_000

@@ -7,10 +7,11 @@ import pytest
 
 from discreet.audit import audit_scores
 from discreet.audit.rows import Claim
-from discreet.audit.views import Likelihood, wiretapped
+from discreet.audit.views import Likelihood, in_crowds
 from discreet.domains import Ball, Cube, LpBall
 from discreet.privacy import SeededNoise, gaussian_mu
 from discreet.privacy.gaussian import gaussian_epsilon
+from discreet.privacy.release import observed, values
 from papers.optimizers import LocalMD, NoisySFW, NoisySGD
 
 
@@ -119,39 +120,41 @@ def all_passes(claim, neighbour, noise):
     NoisySGD(Ball(2), claim.epsilon, claim.delta, **kind).fit(*one_label(neighbour))
 
 
-def reports(claim, runs, neighbour, noise):
+def reports(claim, neighbour, noise):
     kind = {"gradient_bound": CLIP, "step": 1e-3, "noise": noise}
-    learner = LocalMD(Ball(2), runs, claim.epsilon, **kind)
-    for _ in range(runs):
-        learner.learn([1.0, 0.0], 1.0 - 2.0 * neighbour)
+    learner = LocalMD(Ball(2), 2000, claim.epsilon, **kind)
+    with observed("report") as heard:
+        for _ in range(2000):
+            learner.learn([1.0, 0.0], 1.0 - 2.0 * neighbour)
+    return np.array([report[0, 0] for report in values(heard)])
 
 
 # Later batches of NoisySFW hold other rows.
 ATTACKS = {
     "NoisySFW": (Likelihood(first_batch, limit=1), "gdp"),
     "NoisySGD": (Likelihood(all_passes), "gdp"),
-    "LocalMD": (wiretapped(reports, lambda claim, heard: np.array([r[0] for r in heard])), None),
+    "LocalMD": (in_crowds(reports), None),
 }
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack__proves_most_of_the_claim_never_more_and_catches_half_the_noise(name):
     draw, method = ATTACKS[name]
-    delta = 1e-6 if method else 0.0
-    twice = gaussian_epsilon(2 * gaussian_mu(1.0, delta), delta) if method else 2.0
+    delta, epsilon, runs = (1e-6, 4.0, 500) if method else (0.0, 1.0, 2000)
+    twice = gaussian_epsilon(2 * gaussian_mu(epsilon, delta), delta) if method else 2.0
     options = {"delta": delta, "method": method} if method else {}
 
     def seen(epsilon):
         claim = Claim(epsilon, delta, "gaussian" if method else "pure")
-        return [draw(claim, 2000, side, SeededNoise(side)) for side in (0, 1)]
+        return [draw(claim, runs, side, SeededNoise(side)) for side in (0, 1)]
 
     def bound(sides, confidence):
         return audit_scores(*sides, confidence=confidence, **options).lower_bound
 
-    right = seen(1.0)
-    assert bound(right, 0.95) >= (0.4 if method else 0.8)
-    assert bound(right, 0.9999) <= 1.0
-    assert bound(seen(twice), 0.9999) > 1.0
+    right = seen(epsilon)
+    assert bound(right, 0.95) >= (0.4 if method else 0.8) * epsilon
+    assert bound(right, 0.9999) <= epsilon
+    assert bound(seen(twice), 0.9999) > epsilon
 
 
 @pytest.mark.parametrize("kind", [NoisySFW, NoisySGD])

@@ -5,7 +5,6 @@ import pytest
 
 from discreet.experiments import measure
 from discreet.experiments.measure import grid
-from discreet.experiments.statistics import Slope
 from papers import NAMES, run
 from papers.__main__ import main
 from papers.exhibit import (
@@ -29,6 +28,7 @@ from papers.information_weighted_bounds import (
     local_bound,
 )
 from papers.online_learning import bandit, full_information
+from papers.slopes import Slope, slope
 from papers.streaming import suboptimality
 from papers.worlds import FAMILIES, covariates, fit, regret
 
@@ -162,3 +162,13 @@ def test_command__prints_verdicts_and_writes_pages(tmp_path, capsys, monkeypatch
     assert "Nobody (2000)" in shown
     assert "paper wrong" in shown
     assert (tmp_path / "quick" / "toy.html").exists()
+
+
+def test_slope__its_error_is_that_of_the_means():
+    rng = np.random.default_rng(1)
+    x = (1.0, 10.0, 100.0)
+    found = [slope(x, [t**0.5 * rng.normal(1, 0.2, 8) for t in x]) for _ in range(400)]
+    values, errors = np.array(found).T
+    assert values.mean() == pytest.approx(0.5, abs=0.01)
+    assert errors.mean() == pytest.approx(values.std(), rel=0.15)
+    assert math.isnan(slope((1.0, 2.0), (-1.0, 1.0)).value)

@@ -7,7 +7,8 @@ import pytest
 
 from discreet.bandits.visitors import Visitors
 from discreet.privacy import Budget, ContributionLimiter, Guarantee, gaussian_mu
-from discreet.privacy.budget import WeakPromiseWarning, pseudonym
+from discreet.privacy.people import pseudonym
+from discreet.privacy.release import WeakPromiseWarning
 
 
 def test_budget__knows_its_currencies():

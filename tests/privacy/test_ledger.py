@@ -320,9 +320,7 @@ def test_batch__without_scope_crowd_or_price_is_never_free():
 
 
 def test_guarantee__of_shuffled_reports_at_delta_zero_is_what_they_cost_without_the_crowd():
-    reports = Release.shuffled(
-        mechanism="sphere", local_epsilon=3.0, crowd=10_000, scope="batch 1", **ABOUT
-    )
+    reports = Release.channel(3.0, mechanism="sphere", crowd=10_000, scope="batch 1", **ABOUT)
     about = {"trust": "shuffled", "contributions": 2, "crowd": Shuffled()}
     guarantee = Guarantee(1.0, 1e-6, releases=(reports,), **about)
     assert guarantee.epsilon_at(0.0) == 6.0

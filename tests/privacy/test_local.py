@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.arrays import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy import BallChannel, IntervalChannel, SeededNoise
 from discreet.privacy.channels import BinaryChannel
-from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 
 EPSILONS = [0.1, 1.0, 3.0, 8.0]
 

@@ -7,14 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
+from discreet.arrays import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy import Budget, BudgetSpent, Ledger, SeededNoise
-from discreet.privacy.mechanisms import (
-    Mechanisms,
-    draw_generalized,
-    k_norm_std,
-    symmetric_to_vector,
-    vector_to_symmetric,
-)
+from discreet.privacy.mechanisms import Mechanisms, draw_generalized, k_norm_std
 
 N = 40_000
 

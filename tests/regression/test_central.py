@@ -238,11 +238,12 @@ def test_information_weighted__what_clipping_hides_of_skewed_labels_is_in_the_wi
 
 
 @pytest.mark.parametrize(
-    ("rows", "epsilon", "widest"), [(3_000, 0.3, 0.045), (10_000, 1.0, 0.0075)]
+    ("rows", "epsilon", "widest"), [(3_000, 0.3, 0.055), (10_000, 1.0, 0.0075)]
 )
 def test_information_weighted__normal_errors_do_not_pay_for_skewed_ones(rows, epsilon, widest):
     # Where nothing is irregular nothing is hidden. Widths of .134 and .0136 if noise of the sums of
-    # what is clipped stands for what it could hide.
+    # what is clipped stands for what it could hide. (The few rows cannot tell normal errors from
+    # exponential ones: .04 if they need not.)
     inside, widths = [], []
     for seed in range(6):
         rng = np.random.default_rng(seed)

@@ -60,7 +60,8 @@ def weightings(draw):
     rng = np.random.default_rng(draw(st.integers(0, 999)))
     Q = np.linalg.qr(rng.standard_normal((DIM, DIM)))[0]
     scales = np.exp(draw(st.floats(0, 4)) * rng.standard_normal(DIM))
-    return Weighting(Whitening((Q * scales) @ Q.T), draw(st.sampled_from([0.1, 1.0, 3.0, 50.0])))
+    tau, square = (draw(st.sampled_from(each)) for each in ([0.1, 1, 3, 50], [1, 4, math.inf]))
+    return Weighting(Whitening((Q * scales) @ Q.T), tau, square)
 
 
 # -- sensitivities ---------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ def test_newton__a_replaced_row_moves_gradient_and_information_within_bounds(
 
 def test_newton__the_joint_bound_is_nearly_reached_by_a_long_row_against_a_short_one():
     """Both rows pull fully; the long one fills the information, the short one hardly enters it."""
-    model, weighting = link("logistic").within(10.0), Weighting(Whitening(50.0 * np.eye(DIM)), 1.0)
+    model, weighting = link("logistic").within(10.0), Weighting(Whitening(50 * np.eye(DIM)), 1, 4)
     (g, H), (g2, H2) = (
         LinkScore(model).statistics(
             weighting, np.zeros(DIM), np.array([[x, 0.0, 0.0]]), np.array([y])
@@ -337,7 +338,7 @@ def test_newton__an_attack_on_whole_fits_stays_below_the_claim():
     scores = []
     for label in (0.0, 1.0):
         X[0], y[0] = [1.0, 0.0], label
-        fits = [PrivateGLM(2.0, random_state=2 * s + int(label)).fit(X, y) for s in range(120)]
+        fits = [PrivateGLM(2.0, random_state=2 * s + int(label)).fit(X, y) for s in range(40)]
         scores.append([fit.coef_[0] for fit in fits])
     report = audit_scores(*scores, delta=1e-6, confidence=0.9999, method="gdp")
     assert report.lower_bound <= 2.0

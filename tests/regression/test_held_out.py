@@ -39,9 +39,9 @@ def test_classes__a_replaced_row_moves_sums_within_the_bound(p, q, label, other)
     assert np.linalg.norm(sums[0] - sums[1]) <= tally.sensitivity + 1e-12
 
 
-@given(signed, signed, signed, signed)
-def test_numbers__a_replaced_row_moves_sums_within_the_bound(p, q, y, z):
-    tally = _Numbers(1.0, 2.0)
+@given(signed, signed, signed, signed, st.sampled_from([0.1, 2.0]))
+def test_numbers__a_replaced_row_moves_sums_within_the_bound(p, q, y, z, error):
+    tally = _Numbers(1.0, error)
     sums = [tally.sums(Fixed(), np.array([[a]]), [b]) for a, b in ((p, y), (q, z))]
     assert np.linalg.norm(sums[0] - sums[1]) <= tally.sensitivity + 1e-12
 
@@ -80,7 +80,7 @@ def test_numbers__a_row_whose_prediction_overflows_adds_nothing(p, y):
         sums = [tally.sums(Fixed(), np.array([[a]]), [y]) for a in (p, odd)]
         assert np.isfinite(sums[1]).all()
         assert np.linalg.norm(sums[0] - sums[1]) <= tally.sensitivity + 1e-12
-    np.testing.assert_array_equal(tally.sums(Fixed(), np.array([[np.nan]]), [y]), np.zeros(4))
+    np.testing.assert_array_equal(tally.sums(Fixed(), np.array([[np.nan]]), [y]), np.zeros(8))
 
 
 def classes(seed, n=12_000):
@@ -133,6 +133,17 @@ def test_intervals__hold_what_many_rows_would_say(make):
             each.low <= far[each.term].estimate <= each.high for each in score.metrics.effects
         ]
     assert np.mean(inside) >= 0.86
+
+
+def test_r2__intervals_are_as_wide_as_estimates_vary():
+    X, y = numbers(100, 4000)
+    model = PrivateLinearRegression(1.0, label_bound=2.0, random_state=0).fit(X, y)
+    found = [
+        score_private(model, *numbers(seed, 4000), 8.0, noise=SeededNoise(seed))["r2"]
+        for seed in range(30)
+    ]
+    spread = np.std([each.estimate for each in found])  # known to an eighth
+    assert 0.6 < np.median([each.std_error for each in found]) / spread < 1.6
 
 
 def test_score__costs_its_budget_and_is_refused_before_the_rows_are_read():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 
 from discreet.regression import NoisyFitWarning, PrivateLogisticRegression, information
 from discreet.regression.information import (
@@ -234,11 +235,10 @@ def test_rows_for_classes__is_where_a_fit_begins_to_warn(epsilon):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((rows, 8))
         X /= np.linalg.norm(X, axis=1, keepdims=True)
-        model = PrivateLogisticRegression(
-            epsilon, classes=(0, 1), fit_intercept=False, random_state=0
-        )
+        y = rng.random(rows) < expit(8**0.5 * X[:, 0])  # log-odds of variance 1
+        model = PrivateLogisticRegression(epsilon, classes=(0, 1), random_state=0)
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            model.fit(X, rng.random(rows) < 0.5)
+            model.fit(X, y)
         warned.append(any(each.category is NoisyFitWarning for each in seen))
     assert warned == [True, False]

@@ -347,5 +347,8 @@ def test_label_range__must_be_two_numbers_in_order(wrong):
     X, y = data(100)
     with pytest.raises(ValueError, match="label_range"):
         PrivateLinearRegression(label_range=wrong).fit(X, y)
+    for kind, options in ((PrivateLinearRegression, {}), (PrivateGLM, {"link": "identity"})):
+        with pytest.raises(ValueError, match="state one of them"):
+            kind(label_range=(60, 220), label_bound=80.0, **options).fit(X, y)
     with pytest.raises(ValueError, match=r"identity link.*state that"):
         PrivateGLM(label_range=(0, 2)).fit(X, y)

@@ -68,7 +68,7 @@ def test_softmax__a_replaced_row_moves_gradient_and_information_within_their_bou
     score = SoftmaxScore(k)
     Q = np.linalg.qr(rng.standard_normal((DIM, DIM)))[0]
     matrix = (Q * np.exp(2 * rng.standard_normal(DIM))) @ Q.T
-    weighting = Weighting(Whitening(matrix), tau)
+    weighting = Weighting(Whitening(matrix), tau, rng.choice([1, 4, math.inf]))
     theta = size * rng.standard_normal(DIM * (k - 1))
     first, second = row(rng), row(rng)
     if rng.random() < 0.3:

@@ -36,7 +36,7 @@ def test_base_rate__the_first_stage_is_restated_as_it_would_have_been_released_t
     y = (np.random.default_rng(1).random(n) < 0.1).astype(float)
     g, H = score.statistics(UNIT, np.zeros(4 * m), X, y)
     whitening = Whitening(np.eye(4 * m))
-    first = Stage(np.zeros(4 * m), whitening, H, np.zeros_like(H), g, 1e-12, m)
+    first = Stage(np.zeros(4 * m), whitening, H, np.zeros_like(H), 0.0, g, 1e-12, m)
     there = at_base_rate(first, score, n)
     assert np.linalg.norm(there.start) > 0.5
     # Without row weights, which are 1 at theta = 0 but not where labels surprise.
@@ -136,7 +136,7 @@ def auc(p, scores):
     return float(np.sum(weights * np.cumsum(1 - weights)) / weights.sum() / (1 - weights).sum())
 
 
-@pytest.mark.parametrize("columns", [20, 40, 60])
+@pytest.mark.parametrize("columns", [20, 60])
 def test_newton__more_rows_and_a_larger_epsilon_make_it_better_and_no_fit_is_worthless(columns):
     """Before, 5 of 40 fits were worthless at epsilon 1, and the median fell from .3 to 1."""
     median = {}

@@ -200,7 +200,7 @@ def test_attack__an_audit_of_whole_fits_stays_below_the_claim(few_are_many, who)
     claim = 30.0  # where few runs show much
     attack = comparing(*PEOPLE[who], epsilon=claim)
     noise = SeededNoise(2)
-    scores = [[attack(which, noise).log_ratio for _ in range(120)] for which in (0, 1)]
+    scores = [[attack(which, noise).log_ratio for _ in range(60)] for which in (0, 1)]
     report = audit_scores(*scores, delta=1e-6, confidence=0.9999, method="gdp")
     # At such an epsilon rows are short, and a label moves a step by less than it may. False alarm
     # rate: 1e-4.

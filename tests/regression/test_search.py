@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from discreet.privacy import Budget, BudgetSpent, Ledger, SecureNoise
-from discreet.privacy.observation import observed
+from discreet.privacy.release import observed
 from discreet.regression import (
     AdaSSP,
     PrivateGLM,
@@ -54,14 +54,14 @@ def test_votes__a_replaced_row_moves_them_by_sqrt_2_at_most(seed, rows):
 
 @pytest.mark.parametrize("odd", ["x", None, math.nan])
 def test_votes__one_label_of_another_type_in_a_list_moves_one_at_most(odd):
-    """It made text of all labels: the votes of all 20 blocks moved."""
-    X, y = data(600)
+    """It made text of all labels: the votes of all blocks moved."""
+    X, y = data(300)
     labels = (y > 0).astype(int).tolist()
     other = [odd, *labels[1:]]
     model = PrivateLogisticRegression(math.inf, classes=(0, 1), norm_bound=1.0, random_state=0)
-    search = PrivateSearchCV(model, {"coef_bound": [0.01, 10.0]}, blocks=20)
+    search = PrivateSearchCV(model, {"coef_bound": [0.01, 10.0]}, blocks=8)
     votes = [search.fit(X.tolist(), each).votes_ for each in (labels, other)]
-    assert votes[0][1] > 15
+    assert votes[0][1] >= 6
     assert np.linalg.norm(votes[0] - votes[1]) <= math.sqrt(2)
 
 

@@ -77,6 +77,7 @@ class Running(Serving):
                 "admin_key": ADMIN,
                 "port": port,
                 "public_rate": 1e6,  # all tests call from one address
+                "public_share": 1.0,
                 **more,
             }
         )

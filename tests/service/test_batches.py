@@ -110,7 +110,8 @@ def test_batch__a_report_counts_once_in_whichever_batches_it_is(made):
     terms, sealed = sealed_reports(made, range(12))
     assert put(made, terms, [*sealed, *sealed])[1] == {"status": "counted"}
     assert taken(made) == 12
-    assert put(made, terms, sealed)[1] == {"status": "small"}  # none of them is new
+    none = {"status": "small", "bad": list(range(12))}
+    assert put(made, terms, sealed)[1] == none  # none of them is new
     assert taken(made) == 12
 
 
@@ -118,9 +119,14 @@ def test_batch__with_too_few_sound_reports_is_not_counted(made):
     terms, sealed = sealed_reports(made, range(9))
     junk = [secrets.token_bytes(terms.sealed_size) for _ in range(20)]
     batch = secrets.token_hex(16)
-    assert put(made, terms, sealed + junk, batch) == (200, {"status": "small"})
-    assert put(made, terms, sealed + junk, batch) == (200, {"status": "duplicate"})
+    small = {"status": "small", "bad": list(range(5, 25))}
+    for _ in range(2):
+        assert put(made, terms, sealed[:5] + junk + sealed[5:], batch) == (200, small)
     assert taken(made) == 0
+    _, more = sealed_reports(made, range(9, 14))
+    assert put(made, terms, sealed + more, batch) == (200, {"status": "counted"})
+    assert put(made, terms, sealed + more, batch) == (200, {"status": "duplicate"})
+    assert taken(made) == 14
 
 
 def test_batch__what_was_changed_on_the_way_is_left_out_and_nothing_fails(made):
@@ -234,10 +240,10 @@ def test_shuffled__a_batch_is_the_window_and_the_promise_counts_it(shuffled):
     assert release["count"] == terms.minimum
 
 
-def test_shuffled__a_smaller_batch_is_dropped_and_the_window_stays_open(shuffled):
+def test_shuffled__of_a_smaller_batch_nothing_counts_and_the_window_stays_open(shuffled):
     terms = terms_of(shuffled, "crowd")
     terms, sealed = shuffled_reports(shuffled, range(terms.minimum))
-    assert put(shuffled, terms, sealed[:-1])[1] == {"status": "small"}
+    assert put(shuffled, terms, sealed[:-1])[1] == {"status": "small", "bad": []}
     assert taken(shuffled, "crowd") == 0
     assert put(shuffled, terms, sealed)[1] == {"status": "counted"}
 

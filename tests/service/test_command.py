@@ -13,6 +13,7 @@ from discreet.cli import main
 from discreet.service import serving
 from discreet.service.client import Client, ServiceError
 from discreet.service.demo import BANDIT, DEFINITION, Players, visitors
+from discreet.service.server import Server
 from discreet.service.settings import Settings
 from tests.service.conftest import ADMIN, Running
 from tests.service.conftest import free_port as free
@@ -117,10 +118,11 @@ def test_a_secrets_folder_that_is_a_file_is_refused_in_a_sentence(place, capsys)
 
 
 def test_store_and_secrets_on_one_disk_are_warned_about(place):
-    found = serving._warnings(Settings.from_environment())
-    assert len(found) == 1
-    assert "another" in found[0]
-    assert serving._warnings(Settings(store="postgresql://db/discreet")) == []
+    server = Server(Settings.from_environment())
+    (found,) = serving._warnings(server)
+    assert "another" in found
+    server.close()
+    assert not serving.on_one_disk(Settings(store="postgresql://db/discreet"))
 
 
 def test_a_backup_put_back_is_refused_until_restore(place, capsys):

@@ -6,6 +6,7 @@ the server is dropped as it is and another one starts on the same files.
 """
 
 import asyncio
+import contextlib
 import json
 import math
 import os
@@ -37,10 +38,13 @@ from discreet.privacy.noise import SystemNoise
 from discreet.service import deciding, definitions, learning, sweeping
 from discreet.service import store as tables
 from discreet.service.errors import Problem
+from discreet.service.fence import RolledBack
 from discreet.service.messages import DecideRequest, RewardItem
 from discreet.service.pending import Pending
+from discreet.service.restoring import backup, restore
 from discreet.service.server import Server
 from discreet.service.settings import Settings
+from discreet.service.writer import Writer
 from tests.service.conftest import PostgreSQL
 
 ROWS = [[0.5, 0.1], [0.1, -0.5]]
@@ -164,7 +168,7 @@ class Machine(RuleBasedStateMachine):
         assert self.server is not None
         server = self.server
 
-        class Now:
+        class Now(Writer):
             """A writer that does each job at once, so that a crash is the caller's."""
 
             async def do(self, group: Any, handler: Any, payload: Any) -> Any:
@@ -173,7 +177,7 @@ class Machine(RuleBasedStateMachine):
                     raise result
                 return result
 
-        server.writer = Now()  # type: ignore[assignment]
+        server.writer = Now()
         self.bomb.left = bomb
         try:
             result = asyncio.run(work(server))
@@ -407,6 +411,78 @@ class EachWindow(Machine):
     people = 3
 
 
+class Restored(Private):
+    """Old copies of the store come back, and the bandit is retired at some time.
+
+    A released window shows noise that no other release has, whatever was put back in between.
+    """
+
+    def __init__(self, postgresql: PostgreSQL | None = None) -> None:
+        super().__init__(postgresql)
+        self.copies: list[Path] = []
+        self.published: dict[int, str] = {}  # draw of noise -> the release that showed it
+        self.retired = False
+
+    @rule(bomb=st.none() | st.integers(0, 60))
+    def turn(self, bomb: int | None) -> None:
+        """Decisions until a window closes."""
+        left = self._do(_left, None)
+        for many in [50] * (left // 50) + [left % 50, 1]:
+            self.decide(max(many, 1), bomb)
+
+    @precondition(lambda self: len(self.copies) < 3)
+    @rule()
+    def back_up(self) -> None:
+        assert self.server is not None
+        self.copies.append(self.folder / f"copy {len(self.copies)}.db")
+        backup(self.server.settings, self.copies[-1])
+
+    @precondition(lambda self: self.copies)
+    @rule(data=st.data())
+    def put_back(self, data: Any) -> None:
+        """A server refuses the old copy until it is restored; open windows and tokens are gone."""
+        assert self.server is not None
+        given = self.server.settings
+        self.releases_stay_as_they_were_shown()
+        self.server.store.close()
+        shutil.copy(data.draw(st.sampled_from(self.copies)), self.folder / "store.db")
+        for extra in ("-wal", "-shm"):
+            (self.folder / f"store.db{extra}").unlink(missing_ok=True)
+        with contextlib.suppress(RolledBack):  # nothing may have happened since the copy
+            Server(given).store.close()
+        restore(given)
+        self.tokens, self.shown, self.policies = [], [], {}
+        self.opened.clear()
+        self.server = self._start()
+        assert self._is_retired() >= self.retired
+
+    @precondition(lambda self: len(self.published) > 3)
+    @rule()
+    def retire(self) -> None:
+        assert self.server is not None
+        self.server.retire("b", "test")
+        self.retired = True
+
+    def _is_retired(self) -> bool:
+        assert self.server is not None
+        with self.server.store.transaction() as connection:
+            return bool(self.server.store.lock_bandit(connection, "b").retired)
+
+    @invariant()
+    def no_noise_is_in_two_releases(self) -> None:
+        for text in map(json.dumps, self.shown):
+            if text in self.published.values():
+                continue
+            count = json.loads(text)["count"]
+            (place,) = [
+                at
+                for at, drawn in enumerate(self.drawn)
+                if abs((moved := count - float(drawn[-2] / VALUE)) - round(moved)) < 1e-6
+            ]
+            assert place not in self.published
+            self.published[place] = text
+
+
 def profile(examples: int) -> settings:
     return settings(
         max_examples=examples,
@@ -426,6 +502,8 @@ TestKept = Kept.TestCase
 TestKept.settings = profile(4)
 TestEachWindow = EachWindow.TestCase
 TestEachWindow.settings = profile(6)
+TestRestored = Restored.TestCase
+TestRestored.settings = profile(6)
 
 
 @pytest.mark.parametrize("machine", [Exact, Private, Kept, EachWindow])
@@ -480,6 +558,21 @@ def test_the_machine_notices_a_reward_that_is_acknowledged_before_its_commit() -
         machine.acknowledged[machine.tokens[0]] = 0.5
         with pytest.raises(AssertionError):
             machine.every_acknowledged_reward_is_in_the_sums_once()
+    finally:
+        machine.teardown()
+
+
+def test_the_machine_notices_noise_that_is_in_two_releases() -> None:
+    machine = Restored()
+    try:
+        machine.create()
+        while len(machine.shown) < 2:
+            machine.decide(9, None)
+            machine.releases_stay_as_they_were_shown()
+            machine.no_noise_is_in_two_releases()
+        machine.shown[-1] = {**machine.shown[-1], "count": machine.shown[-1]["count"] + 1}
+        with pytest.raises(AssertionError):
+            machine.no_noise_is_in_two_releases()
     finally:
         machine.teardown()
 

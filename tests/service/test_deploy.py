@@ -25,7 +25,7 @@ def loaded(name: str) -> list[dict[str, Any]]:
 
 
 def test_variables__are_those_of_the_server():
-    known = {"DISCREET_" + each.upper() for each in settings._VARIABLES}
+    known = {"DISCREET_" + each.upper() for each in settings.readers(settings.Settings)}
     known |= {f"{each}_FILE" for each in known}
     for path in DEPLOY.iterdir():
         if path.is_file():

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import re
+from pathlib import Path
 
 import jsonschema_rs
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 
 from discreet.privacy import Guarantee, Shuffled
 from discreet.privacy.release import Release
+from discreet.service import errors, ofrep
 from discreet.service.replies import Promise
 from tests.service import test_batches as batches
 from tests.service import test_reports as reports
@@ -63,6 +66,13 @@ def test_errors__what_is_too_long_to_be_a_name_is_not_repeated(running):
     status, problem = sent(running, "/v1/bandits/b", DEFINITION | {SECRET * 9: 1})
     assert status == 422
     assert SECRET not in json.dumps(problem)
+
+
+def test_errors__every_kind_has_its_words_and_is_used():
+    room = Path(errors.__file__).parent
+    code = "".join(path.read_text() for path in room.rglob("*.py"))
+    used = set(re.findall(r'Problem\(\s*"([a-z-]+)"', code)) | {ofrep._MISSING}
+    assert used == set(errors.KINDS)
 
 
 def test_errors__a_missing_promise_says_how_to_state_one(running):
@@ -220,9 +230,7 @@ def test_openapi__a_reply_that_is_not_as_it_says_is_noticed(served):
 
 def test_replies__leave_nothing_out_of_a_guarantee():
     """`Promise` takes what `Guarantee.to_dict` says, of any trust; what it lacks is refused."""
-    batch = Release.shuffled(
-        local_epsilon=1.0, crowd=50, what="w", mechanism="m", sampler="s", scope="a"
-    )
+    batch = Release.channel(1.0, crowd=50, what="w", mechanism="m", sampler="s", scope="a")
     for more in (
         {},
         {"trust": "shuffled", "crowd": Shuffled(1.0), "releases": (batch,)},

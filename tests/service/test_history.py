@@ -1,9 +1,11 @@
 """Old logs over HTTP: read once, before the first decision; counted, or public."""
 
+import hmac
 import json
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from discreet.privacy import SeededNoise
 from discreet.service import store as tables
@@ -85,6 +87,40 @@ def test_a_retry_changes_nothing_and_another_log_is_refused(server):
     assert sent(server, "b", log)[0] == 200  # the retry of what was taken, still
 
 
+def test_a_retry__is_the_same_log_by_the_same_key_and_nobody_can_try_another(server):
+    """A log of the same name and size is another one; what is stored of it tells nobody which."""
+    client = server.client()
+    client.create("b", DECLARED)
+    log = {"public": False, "rows": rows(30), "id": "one"}
+    assert sent(server, "b", log)[0] == 200
+    changed = [*log["rows"][:-1], log["rows"][-1] | {"reward": 1}]
+    assert sent(server, "b", log | {"rows": changed})[0] == 409
+    other = client.call("POST", "/v1/keys", {"name": "other", "scopes": ["admin"]})
+    assert sent(server, "b", log, other["secret"])[0] == 409
+    (stored,) = [row["release"] for row in server.rows(tables.windows) if row["release"]]
+    digest = json.loads(stored)["history"]["digest"]
+    raw, vault = json.dumps(log).encode(), server.server.vault
+    known = [vault.master, b"", *(row["hash"] for row in server.rows(tables.keys))]
+    assert digest not in [hmac.digest(each, raw, "sha256").hex() for each in known]
+    assert digest == hmac.digest(ADMIN.encode(), raw, "sha256").hex()
+    assert digest not in json.dumps(client.releases("b"))
+
+
+def test_a_retry__of_a_log_that_an_earlier_version_took_is_known_by_name_and_size(server):
+    client = server.client()
+    client.create("b", DECLARED)
+    log = {"public": False, "rows": rows(30), "id": "one"}
+    assert sent(server, "b", log)[0] == 200
+    with server.server.store.transaction() as connection:
+        table = tables.windows
+        release = json.loads(connection.execute(sa.select(table.c.release)).scalars().first())
+        del release["history"]["digest"]
+        first = sa.update(table).where(table.c.number == 1)
+        connection.execute(first.values(release=json.dumps(release)))
+    assert sent(server, "b", log)[0] == 200
+    assert sent(server, "b", log | {"id": "two"})[0] == 409
+
+
 def test_after_a_decision_it_is_too_late(server):
     client = server.client()
     client.create("b", DECLARED)
@@ -154,7 +190,8 @@ def test_it_survives_a_restart(tmp_path):
     [
         ({"context": {"age": True}}, "rows[2]: column `age`"),
         ({"context": {"agee": 1, "age": 1}}, "rows[2]: the bandit has no column `agee`"),
-        ({"action": "c"}, "rows[2]"),
+        ({"action": "c"}, "rows[2]: `action` must be one of a, b"),
+        ({"action": ["a"]}, "rows[2]: `action` must be one of a, b"),
         ({"probability": 0}, "rows[2]"),
         ({"reward": True}, "rows[2]"),
         ({"fild": 1}, "fild"),
@@ -169,6 +206,8 @@ def test_a_row_that_does_not_fit_is_named_and_nothing_changes(server, change, na
     status, problem = sent(server, "b", {"public": False, "rows": some})
     assert status == 422
     assert named in problem["detail"]
+    if "action" in change:
+        assert (problem["index"], problem["column"]) == (2, "action")
     assert shown(server, "b") == before
 
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from discreet.service import migrations, sweeping
 from discreet.service import store as tables
 from discreet.service.client import ServiceError
-from discreet.service.pending import Pending, seal
+from discreet.service.pending import Pending
 from discreet.service.store import Store
 from tests.service.conftest import Running
 
@@ -43,6 +43,9 @@ def changed(url: str, *statements: str) -> None:
         store.close()
 
 
+AS_OF_4 = ("ALTER TABLE keys DROP COLUMN share", "DROP TABLE shares")
+
+
 def as_of_schema_1(url: str) -> None:
     binary = "BLOB" if url.startswith("sqlite") else "BYTEA"
     changed(
@@ -53,6 +56,7 @@ def as_of_schema_1(url: str) -> None:
         "ALTER TABLE people ADD COLUMN round BIGINT",
         "DROP TABLE waiting",
         "DROP TABLE settled",
+        *AS_OF_4,
         "DROP INDEX pending_due",
         "DROP INDEX pending_bucket",
         "CREATE INDEX pending_deadline ON pending (deadline)",
@@ -81,6 +85,7 @@ def as_of_schema_3(url: str) -> None:
     binary = "BLOB" if url.startswith("sqlite") else "BYTEA"
     changed(
         url,
+        *AS_OF_4,
         "DROP TABLE settled",
         f"CREATE TABLE settled (bandit TEXT NOT NULL, epoch TEXT NOT NULL, id {binary} NOT NULL, "
         f"settled INTEGER NOT NULL, late INTEGER, PRIMARY KEY (bandit, epoch, id))",
@@ -133,8 +138,9 @@ def test_an_id_of_before_requests_were_kept_answers_no_request(running):
         pending = Pending(connection, server.buckets, server.sealer, "b", server.epoch)
         kept = msgspec.structs.replace(pending.kept(row), request=b"")
         _, before = server.hashed_id(about, "admin", "mine")
-        sealed = seal(server.buckets, row.bucket, about, row.round, kept)
-        connection.execute(sa.update(tables.pending).values(id=before, answer=sealed))
+        pending.add(row.round, row.bucket, kept, row.deadline, active=True)
+        new = pending._new.pop() | {"id": before}
+        connection.execute(sa.update(tables.pending).values(**new))
     with pytest.raises(ServiceError) as caught:
         client.decide("b", features=ROWS[::-1], id="mine")
     assert caught.value.kind == "id-taken"

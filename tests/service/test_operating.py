@@ -37,6 +37,7 @@ RAW = {"dim": 2, "reward": {"range": [0, 1]}, "privacy": {"epsilon": 1.0}}
         ({"DISCREET_METRICS_PORT": "8360"}, "DISCREET_METRICS_PORT must differ"),
         ({"DISCREET_METRICS_PORT": "0"}, "DISCREET_METRICS_PORT"),
         ({"DISCREET_PUBLIC_RATE": "nan"}, "DISCREET_PUBLIC_RATE"),
+        ({"DISCREET_PUBLIC_SHARE": "10"}, "DISCREET_PUBLIC_SHARE"),
         ({"DISCREET_BODY_LIMIT": "-1"}, "DISCREET_BODY_LIMIT"),
         ({"DISCREET_ADDRESS_CONNECTIONS": "0"}, "DISCREET_ADDRESS_CONNECTIONS"),
         ({"DISCREET_PERSONALIZER": "a b"}, "DISCREET_PERSONALIZER"),

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import hmac
 import http.client
 import json
 import logging
@@ -20,11 +21,10 @@ import sqlalchemy as sa
 
 from discreet.cli import main
 from discreet.service import limits, reports, sealing
-from discreet.service.relay import batches as relay_batches
+from discreet.service.errors import Problem
 from discreet.service.relay import store as relay_store
-from discreet.service.relay.app import application
+from discreet.service.relay.app import application, signed
 from discreet.service.settings import RelaySettings
-from discreet.service.store import unavailable
 from tests.service.conftest import ADMIN, Running, Serving, free_port
 from tests.service.processes import Parent
 from tests.service.test_batches import sealed_reports, taken, terms_of
@@ -40,7 +40,8 @@ class RunningRelay(Serving):
         port = free_port()
         self.settings = RelaySettings(
             **{"server": server, "key": ADMIN, "bandits": ("ads",), "port": port,
-               "store": f"sqlite:///{folder}/relay.db", "tick": TICK, "minimum": 10, **more}
+               "store": f"sqlite:///{folder}/relay.db", "tick": TICK, "minimum": 10,
+               "public_rate": 1e6, **more}
         )  # fmt: skip
         super().__init__(application(self.settings), port)
         self.relay = self.app.state.relay
@@ -125,9 +126,9 @@ def received(monkeypatch):
     take = reports.take_batch
 
     async def recorded(server, name, batch, policy, sealed):
-        status = await take(server, name, batch, policy, sealed)
-        found.append((batch, sealed, status))
-        return status
+        reply = await take(server, name, batch, policy, sealed)
+        found.append((batch, sealed, reply.status))
+        return reply
 
     monkeypatch.setattr(reports, "take_batch", recorded)
     return found
@@ -257,7 +258,7 @@ def test_order__of_arrival_says_nothing_about_the_order_forwarded(server, relayi
 def test_order__left_in_is_caught(server, relaying, received, monkeypatch):
     """A relay that keeps the order of arrival fails the test above."""
     numbers = iter(range(10**6))
-    monkeypatch.setattr(relay_batches, "new_place", lambda: next(numbers).to_bytes(16, "big"))
+    monkeypatch.setattr(relay_store, "new_place", lambda: next(numbers).to_bytes(16, "big"))
     people = 100
     found = rank_correlation(server, relaying(minimum=people), received, people)
     assert abs(found) > 4.5 / np.sqrt(people - 1)
@@ -288,6 +289,54 @@ def test_relay__junk_is_left_out_by_the_server_and_the_rest_counts(server, relay
         send(relay.port, envelope(terms, secrets.token_bytes(terms.sealed_size)))
     until(lambda: taken(server) == 15)
     assert server.client().bandit("ads")["reports"]["refused"] == 5
+
+
+def test_relay__too_many_bad_reports_lose_their_places_and_the_others_none(
+    server, relaying, received
+):
+    """Who shares a batch with somebody who fills it with junk still counts, once others came."""
+    relay = relaying()
+    terms, sealed = sealed_reports(server, range(25))
+    for each in sealed[:8]:
+        assert send(relay.port, envelope(terms, each)) == "accepted"
+    for _ in range(12):
+        send(relay.port, envelope(terms, secrets.token_bytes(terms.sealed_size)))
+    until(lambda: received)
+    assert [status for _, _, status in received] == ["small"]
+    assert taken(server) == 0
+    # As many must come as to a new batch: the server knows the first eight, and these would be few.
+    for each in sealed[8:17]:
+        assert send(relay.port, envelope(terms, each)) == "accepted"
+    time.sleep(5 * TICK)
+    assert len(received) == 1
+    assert send(relay.port, envelope(terms, sealed[17])) == "accepted"
+    end(relay)
+    until(lambda: relay.relay.forwarded["ads"] == 1)
+    assert taken(server) == 18
+    assert sorted(pieces(received[-1][1], terms)) == sorted(sealed[:18])
+    assert relay.relay.dropped["ads"] == 0
+
+
+def test_accepted__is_said_of_what_can_still_count(server, relaying, received):
+    """A report whose batch was dropped is taken again, and one that was delivered is not."""
+    relay = relaying()
+    terms, sealed = sealed_reports(server, range(21))
+    letters = [envelope(terms, each) for each in sealed]
+    send(relay.port, letters[0])
+    end(relay)
+    until(lambda: relay.relay.dropped["ads"] == 1)
+    for _ in range(2):
+        assert send(relay.port, letters[0]) == "accepted"
+    for each in letters[1:12]:
+        send(relay.port, each)
+    end(relay)
+    until(lambda: relay.relay.forwarded["ads"] == 1)  # a window of 20 goes on
+    assert len(received[0][1]) == 12 * terms.sealed_size
+    for each in letters:
+        assert send(relay.port, each) == "accepted"
+    assert taken(server) == 12
+    with relay.relay.store.transaction() as connection:
+        assert relay.relay.store.batch(connection, "ads").count == 9
 
 
 def test_errors__are_problems_that_quote_nothing(server, relaying):
@@ -324,6 +373,24 @@ def test_person__may_be_what_a_login_in_front_says(server, relaying, received):
         send(relay.port, body, **{"X-Person": f"p{max(1, number)}"})  # the first two are one person
     until(lambda: received)
     assert len(received[0][1]) == 20 * terms.sealed_size
+
+
+def test_person__may_have_to_be_signed_by_the_application_that_knows_people(server, relaying):
+    """One token for each person: without one nobody gets a place, with one each gets one."""
+    key = secrets.token_hex(16)
+    relay = relaying(person_key=key)
+    terms, sealed = sealed_reports(server, range(21))
+    anna = signed(key, "ads", "anna")
+    assert anna == "anna." + hmac.new(key.encode(), b"ads\nanna", "sha256").hexdigest()
+    other = signed(secrets.token_hex(16), "ads", "anna"), signed(key, "news", "anna")
+    mangled = "anna.", "." + anna, anna[:-1], f"bert{anna[4:]}", "\u00fc." * 9
+    for person in ("anna", *mangled, *other):
+        status, problem = post(relay.port, envelope(terms, sealed[0], person))
+        assert (status, problem["type"]) == (403, "urn:discreet:problem:not-admitted"), person
+    for each in sealed:
+        assert send(relay.port, envelope(terms, each, anna)) == "accepted"
+    with relay.relay.store.transaction() as connection:
+        assert relay.relay.store.batch(connection, "ads").count == 1
 
 
 def test_slow_clients__are_given_up(server, relaying, monkeypatch):
@@ -434,10 +501,11 @@ def test_delivery__an_answer_that_is_lost_counts_a_batch_once(server, relaying, 
     take, statuses = reports.take_batch, []
 
     async def deaf(*arguments):
-        statuses.append(await take(*arguments))
+        reply = await take(*arguments)
+        statuses.append(reply.status)
         if len(statuses) <= 7:  # more often than one call is tried
-            raise unavailable()
-        return statuses[-1]
+            raise Problem("store-unavailable")
+        return reply
 
     monkeypatch.setattr(reports, "take_batch", deaf)
     relay = relaying()
@@ -456,11 +524,11 @@ def test_delivery__a_relay_that_does_not_come_to_forget_sends_the_same_batch(
     relay = relaying()
     forget, failures = relay.relay.store.forget, [1, 1]
 
-    def unlucky(connection, bandit):
+    def unlucky(connection, bandit, *, delivered):
         if failures:
             failures.pop()
-            raise unavailable()
-        forget(connection, bandit)
+            raise Problem("store-unavailable")
+        forget(connection, bandit, delivered=delivered)
 
     monkeypatch.setattr(relay.relay.store, "forget", unlucky)
     terms, sealed = sealed_reports(server, range(20))
@@ -478,12 +546,12 @@ import json, hashlib
 from discreet.service import reports
 take = reports.take_batch
 async def recorded(server, name, batch, policy, sealed):
-    status = await take(server, name, batch, policy, sealed)
+    reply = await take(server, name, batch, policy, sealed)
     size = json.loads((await reports.public_policy(server, name)).terms)["size"] + 81
     found = [hashlib.sha256(sealed[i:i + size]).hexdigest() for i in range(0, len(sealed), size)]
     with open({path!r}, "a") as file:
-        file.write(json.dumps([batch.hex(), status, found]) + "\\n")
-    return status
+        file.write(json.dumps([batch.hex(), reply.status, found]) + "\\n")
+    return reply
 reports.take_batch = recorded
 """
 
@@ -626,6 +694,6 @@ def test_store__has_no_order_of_arrival_and_forgets_people_when_a_batch_closes(t
     assert secret not in on_disk()
     assert not any(person in on_disk() for person in hashes)
     with store.transaction() as connection:
-        store.forget(connection, "ads")
+        store.forget(connection, "ads", delivered=True)
     assert not any(body[:100] in on_disk() for body in sealed)
     store.close()

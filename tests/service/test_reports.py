@@ -364,6 +364,53 @@ def test_keys__a_report_key_is_checked_where_one_is_sent(made):
     )
 
 
+def sent(server, many, **headers):
+    """Status and problem of a call with these reports."""
+    raw = json.dumps({"reports": many}).encode()
+    status, _, reply = server.request("POST", "/v1/bandits/ads/reports", raw, **headers)
+    return status, json.loads(reply)
+
+
+def test_strangers__an_address_does_not_fill_a_window_with_what_it_makes_up(tmp_path):
+    """...in one call or in many: without a key a tenth of a window, at once and in each hour."""
+    server = Running(tmp_path, public_share=0.1)
+    try:
+        client = server.client()
+        client.create("ads", ROWS)  # a window of 20
+        document, _ = policy(server)
+        some = [report(document, seed) for seed in range(30)]
+        assert sent(server, some[:20], Authorization="")[0] == 422
+        assert sent(server, some[:2], Authorization="")[1] == {"statuses": ["counted"] * 2}
+        status, problem = sent(server, some[2:3], Authorization="")
+        assert (status, problem["type"]) == (429, "urn:discreet:problem:too-many-requests")
+        # Another address has its own share; within the hour the first has one again.
+        away = {"Authorization": "", "X-Forwarded-For": "192.0.2.7"}
+        assert sent(server, some[2:4], **away)[0] == 200
+        (address,) = (each for each in server.server.senders["ads"][1]._spent if "127" in each)
+        spent, at = server.server.senders["ads"][1]._spent[address]
+        server.server.senders["ads"][1]._spent[address] = spent, at - 1800
+        assert sent(server, some[4:5], Authorization="")[0] == 200
+        assert client.bandit("ads")["policy"] == 1
+        key = client.call("POST", "/v1/keys", {"name": "app", "scopes": ["report"]})["secret"]
+        assert sent(server, some[5:20], Authorization=f"Bearer {key}")[0] == 200
+        assert client.bandit("ads")["policy"] == 2
+        later = report(policy(server)[0], 99)
+        assert sent(server, [later], Authorization="")[0] == 200  # the next window, the next share
+    finally:
+        server.stop()
+
+
+def test_strangers__send_no_reports_where_these_need_a_key(tmp_path):
+    server = Running(tmp_path, public_share=0.0)
+    try:
+        server.client().create("ads", ROWS)
+        document, _ = policy(server)
+        assert sent(server, [report(document)], Authorization="")[0] == 401
+        assert sent(server, [report(document)])[0] == 200
+    finally:
+        server.stop()
+
+
 def test_learn__a_sealed_token_is_authority_enough_and_an_id_is_not(alone):
     running = alone
     client = running.client()

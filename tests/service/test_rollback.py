@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from discreet.service import budgets
+from discreet.service import budgets, rows
+from discreet.service import store as tables
 from discreet.service.client import ServiceError
 from discreet.service.errors import StoreBusy
 from discreet.service.fence import Grip, RolledBack
@@ -261,7 +262,7 @@ def test_a_limit_that_was_lowered_before_a_crash_stays_lowered_after_a_restore(f
     restore(server.settings)
     again = Server(server.settings)
     with again.store.transaction() as connection:
-        assert budgets.row_of(connection, "p").epsilon == 1.0
+        assert rows.one(connection, tables.populations, name="p").epsilon == 1.0
     again.close()
 
 

@@ -2,9 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from discreet.features import Category, FeatureMap, Number
 from discreet.service.api import CALLS, PERSONALIZER
+from discreet.service.client import ServiceError
+from discreet.service.definitions import parsed
+from discreet.service.offers import features
 from tests.service.conftest import ADMIN, Running
 
 SECRET = "a-value-that-nobody-may-repeat"
@@ -209,3 +214,64 @@ def test_rewards__one_beside_many_is_refused(server):
     both = {"rewards": [], "decision": "x", "reward": 1}
     assert sent(server, "/v1/bandits/b/learn", both)[0] == 422
     assert sent(server, "/v1/bandits/local/reports", {"reports": [], "id": "0" * 32})[0] == 422
+
+
+# -- missing values --------------------------------------------------------------------------------
+
+GAPS = {
+    "context": {
+        "age": {"number": [0, 10], "missing": 4},
+        "visits": {"number": [0, 10], "missing": "indicator"},
+        "plan": {"category": ["basic", "gold"], "other": True, "missing": True},
+        "city": {"category": ["A", "B"], "missing": False},
+    },
+    "actions": ["email", "call"],
+    "privacy": {"epsilon": None},
+}
+SEEN = {"age": 1, "visits": 2, "plan": "gold", "city": "A"}
+
+
+def test_missing__null_is_what_the_librarys_feature_map_makes_of_it():
+    columns = {
+        "age": Number(0, 10, missing=4),
+        "visits": Number(0, 10, missing="indicator"),
+        "plan": Category("basic", "gold", other=True, missing=True),
+        "city": Category("A", "B"),
+    }
+    library = FeatureMap(columns, GAPS["actions"])
+    served = features(parsed(json.dumps(GAPS).encode()))
+    assert served.names == library.names
+    every = [SEEN, *(SEEN | {name: None} for name in ("age", "visits", "plan"))]
+    for each in every:
+        assert np.array_equal(served.offer(each, None).rows, library(each))
+    assert np.array_equal(served.offers(every, None)[0], library.many(every))
+
+
+def test_missing__null_is_refused_where_nothing_stands_for_it_and_a_column_must_be_sent(server):
+    server.client().create("gaps", GAPS)
+    nobody = dict.fromkeys(SEEN) | {"city": "B"}
+    assert decide(server, {"context": nobody}, "gaps")[0] == 200
+    assert decide(server, {"contexts": [SEEN, nobody]}, "gaps")[0] == 200
+    left_out = {name: each for name, each in nobody.items() if name != "age"}
+    for context, column in ((nobody | {"city": None}, "city"), (left_out, "age")):
+        status, problem = decide(server, {"context": context}, "gaps")
+        assert (status, problem["column"]) == (422, column)
+    assert decide(server, {"context": FITS | {"age": None}})[1]["column"] == "age"
+    log = {"public": True, "rows": [{"context": nobody, "action": "call", "reward": 1}]}
+    server.client().create("log", GAPS)
+    assert sent(server, "/v1/bandits/log/history", log)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"number": [0, 1], "missing": 2},
+        {"number": [0, 1], "missing": True},
+        {"number": [0, 1], "other": True},
+        {"category": ["a"], "missing": "indicator"},
+        {"category": ["a"], "missing": 1},
+    ],
+)
+def test_missing__what_cannot_stand_for_null_is_refused(server, column):
+    with pytest.raises(ServiceError, match="missing"):
+        server.client().create("bad", GAPS | {"context": {"age": column}})

@@ -1,11 +1,18 @@
 """Old versions of a sum cannot be read, and the current one always can."""
 
+import errno
+import fcntl
+import json
 import os
 import stat
+import subprocess
+import sys
 import threading
+from contextlib import nullcontext
 
 import pytest
 
+from discreet.service import vault as vaults
 from discreet.service.vault import NAME_BYTES, MissingSecret, Vault
 
 
@@ -142,3 +149,72 @@ def test_a_forgotten_bandit_can_be_opened_no_more_and_others_can(tmp_path):
     with pytest.raises(MissingSecret):
         vault.open("gone", "e", 1, sealed["gone"])
     assert vault.open("kept", "e", 1, sealed["kept"]) == b"sum"
+
+
+# -- the folder ------------------------------------------------------------------------------------
+
+# A life of a service; what it asks of the secrets folder is printed. Python says so for all calls
+# but reads and writes through a handle, fsync and fstat.
+LIFE = """
+import json, sys
+from pathlib import Path
+from dataclasses import replace
+folder, asked = Path(sys.argv[1]), set()
+def heard(event, given):
+    if event == "fcntl.flock" or any(str(folder / "keys") in str(each) for each in given[:2]):
+        asked.add(event)
+sys.addaudithook(heard)
+from discreet.service.restoring import backup, restore
+from tests.service.conftest import Running
+rows = {"features": [[0.5, 0.0], [0.0, 0.5]]}
+server = Running(folder, secrets=folder / "keys")
+client = server.client()
+raw = {"dim": 2, "privacy": {"epsilon": 1.0}, "reward": {"range": [0, 1], "wait": "1s"}}
+client.create("b", raw)
+client.create("kept", raw | {"reward": {"range": [0, 1], "wait": "1s", "default": 0}})
+client.create("ads", {"dim": 2, "privacy": {"epsilon": 8.0, "trust": "local"}})
+client.call("GET", "/v1/bandits/ads/terms")
+backup(server.settings, folder / "backup")
+size = client.bandit("b")["window"]["rounds"]
+for bandit in ("b", "kept"):
+    many = client.call("POST", f"/v1/bandits/{bandit}/decide", {"requests": [rows] * (size + 1)})
+    client.learn_many(bandit, [(each["decision"], 1.0) for each in many["decisions"]])
+assert client.bandit("b")["policy"] == 2
+server.swept()
+server.stop()
+store = folder / "store.db"
+(folder / "backup").replace(store)
+for extra in ("-wal", "-shm"):
+    Path(f"{store}{extra}").unlink(missing_ok=True)
+restore(server.settings)
+Running(folder, secrets=folder / "keys").stop()
+print(json.dumps(sorted(asked)))
+"""
+DOCUMENTED = ["fcntl.flock", "open", "os.link", "os.listdir", "os.mkdir", "os.remove", "os.scandir"]
+
+
+def test_folder__is_asked_for_nothing_but_what_the_page_for_operators_lists(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", LIFE, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout.splitlines()[-1])) <= set(DOCUMENTED)
+
+
+@pytest.mark.parametrize("lacks", ["link", "fsync", "flock", "nothing"])
+def test_folder__without_links_syncs_or_locks_that_keep_others_out_is_refused(
+    tmp_path, monkeypatch, lacks
+):
+    vault = Vault(tmp_path)
+
+    def refused(*_):
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    if lacks in ("link", "fsync"):
+        monkeypatch.setattr(vaults.os, lacks, refused)
+    if lacks == "flock":
+        monkeypatch.setattr(fcntl, "flock", lambda *_: None)  # to whoever asks
+    expected = nullcontext() if lacks == "nothing" else pytest.raises(ValueError, match="secrets")
+    with expected:
+        vault.probe()
+    assert not list(tmp_path.glob(".probe*"))

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from discreet.service import buckets, leasing, sweeping, tokens
+from discreet.service import beats, buckets, leasing, sweeping, tokens
 from discreet.service import store as tables
 from discreet.service.client import ServiceError
 from discreet.service.restoring import backup
@@ -429,6 +429,7 @@ def test_person__who_is_new_and_who_has_counted_cost_the_same(running, monkeypat
     for chore in ("SWEEP_EVERY", "KEYS_EVERY"):
         monkeypatch.setattr(sweeping, chore, math.inf)
     monkeypatch.setattr(leasing, "IDLE_SECONDS", math.inf)
+    monkeypatch.setattr(beats, "EVERY", math.inf)
     time.sleep(1.0)  # until what has begun is over
     known, fresh = (
         work(running, monkeypatch, partial(client.learn, "b", some[-1], 1.0))

@@ -11,7 +11,7 @@ from discreet.bandits import estimators
 from discreet.bandits.window import sensitivity
 
 # A budget at which few runs have power: a learner is slower than a mechanism.
-RUNS, EPSILON, DELTA, SURE = 1000, 4.0, 1e-6, 0.9999
+RUNS, EPSILON, DELTA, SURE = 250, 12.0, 1e-6, 0.9999
 
 
 def scores(name, runs=RUNS):

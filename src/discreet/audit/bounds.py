@@ -19,7 +19,6 @@ Reference: Jagielski, Ullman, Oprea (2020); Nasr et al. (2023).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -31,6 +30,7 @@ from discreet.arrays import Array, finite, one_of
 from discreet.audit.counted import (
     Concentrated,
     Curve,
+    Gaussian,
     coins,
     guessed,
     guesses_p_value,
@@ -40,13 +40,12 @@ from discreet.audit.counted import (
     split_bounds,
     thresholds,
 )
-from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu, zcdp_epsilon, zcdp_rho
+from discreet.privacy.gaussian import gaussian_mu
 
 Counts = NDArray[np.int64]
-GDP = "GDP bound, valid against a GDP claim only"
-ZCDP = "zCDP bound, valid against a zCDP claim only"
+CURVES = {"clopper-pearson": Curve, "gdp": Gaussian, "zcdp": Concentrated}
+GDP = Gaussian.label
 GUESSES = "exact test of right guesses"
-EXACT = "exact test of two counts"
 NO_POWER = 0.1  # of the claim: an attack that proves less says nothing about it
 
 
@@ -135,10 +134,10 @@ def audit_scores(
     >>> rng = np.random.default_rng(0)
     >>> report = audit_scores(rng.normal(0, 1, 20_000), rng.normal(1, 1, 20_000),
     ...                       delta=1e-5, method="gdp")
-    >>> 3.5 < report.lower_bound < gaussian_epsilon(1.0, 1e-5)
+    >>> 3.5 < report.lower_bound < 4.38  # what mu = 1 is at this delta
     True
     """
-    one_of("method", method, ("clopper-pearson", *_CURRENCIES))
+    one_of("method", method, tuple(CURVES))
     a, b = (_columns(name, x) for name, x in (("first", first), ("second", second)))
     if a.shape != b.shape or len(a) < 8:
         raise ValueError(f"expected two samples of the same size >= 8, got {len(a)}, {len(b)}")
@@ -146,56 +145,32 @@ def audit_scores(
         raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
-    if method == "clopper-pearson":
-        return _any_claim(a, b, delta, confidence, claim)
-    if delta == 0:
+    if method != "clopper-pearson" and delta == 0:
         raise ValueError(f"the {method} bound is converted to epsilon at a delta above 0")
-    currency = _CURRENCIES[method]
-    counted = _counted(a, b, currency.curve, confidence)
-    bound = currency.to_epsilon(counted.bound(), delta)
-    return counted.report(bound, delta, currency.label, claim, currency.of_epsilon(claim, delta))
+    curve = CURVES[method](delta)
+    test = _chosen(a, b, curve, confidence)
+    label = curve.label
+    chance = math.nan
+    if delta == 0 and (tails := _two_tails(test, confidence)):
+        label = GUESSES
+        bound = proved(*tails, confidence)
+        if math.isfinite(claim):
+            chance = guesses_p_value(*tails, claim)
+    else:
+        bound = curve.epsilon(refuted_below(*test.counts, curve, confidence))
+        if math.isfinite(claim):
+            chance = p_value(*test.counts, curve, curve.theta(claim))
+    return AuditReport(bound, delta, label, 2 * len(a), confidence, claim=claim, p_value=chance)
 
 
-def _any_claim(a: Array, b: Array, delta: float, confidence: float, claim: float) -> AuditReport:
-    """A lower bound on epsilon from exact tests of the counts: one tail, or guesses from both."""
-    counted = _counted(a, b, Curve(gaussian=False, delta=delta), confidence)
-    if delta == 0:
-        low, high, reach = thresholds(*counted.tried, _strict(confidence))
-        if reach > counted.reach:
-            rng = coins(*counted.tried)
-            right, made = guessed(*counted.counted, low, high, rng)
-            chance = math.nan if math.isinf(claim) else guesses_p_value(right, made, claim)
-            bound = proved(right, made, confidence)
-            runs = 2 * len(a)
-            return AuditReport(bound, delta, GUESSES, runs, confidence, claim=claim, p_value=chance)
-    return counted.report(counted.bound(), delta, EXACT, claim, claim)
-
-
-class _Currency(NamedTuple):
-    """A price that is proved in its own terms and shown as epsilon at delta."""
-
-    label: str  # of the bound, in a report
-    curve: Curve  # the tests that it allows
-    to_epsilon: Callable[[float, float], float]  # from a price and delta
-    of_epsilon: Callable[[float, float], float]  # from epsilon and delta
-
-
-_CURRENCIES = {
-    "gdp": _Currency(GDP, Curve(gaussian=True), gaussian_epsilon, gaussian_mu),
-    "zcdp": _Currency(ZCDP, Concentrated(), zcdp_epsilon, zcdp_rho),
-}
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """The test that the choosing runs prefer, and the runs that are counted.
+class _Test(NamedTuple):
+    """A test that the choosing runs preferred, and the runs that are counted.
 
     tried        scores of the choosing runs, in both neighbours
     counted      scores of the runs that are counted
     threshold    of the test, on scores
     kind         of the test: its place among `_attacks`
     curve        what a claim allows
-    confidence   of the bound
     """
 
     tried: tuple[Array, Array]
@@ -203,43 +178,36 @@ class _Counted:
     threshold: float
     kind: int
     curve: Curve
-    confidence: float
 
     @property
-    def reach(self) -> float:
-        """What the test seems to prove, on the runs that chose it."""
-        alarms, hits = _attacks(*self.tried, np.array([self.threshold]))[self.kind]
-        runs = len(self.tried[0])
-        strict = _strict(self.confidence)
-        return max(0.0, float(split_bounds(alarms, hits, runs, self.curve, strict)[0]))
-
-    def bound(self) -> float:
-        """The smallest claim that the two counts do not refute."""
-        return refuted_below(*self._counts, self.curve, self.confidence)
-
-    def report(
-        self, bound: float, delta: float, method: str, claim: float, theta: float
-    ) -> AuditReport:
-        """What was proved, and the p-value of the claim, which is `theta` in the curve's terms."""
-        chance = math.nan if math.isinf(claim) else p_value(*self._counts, self.curve, theta)
-        runs = 2 * (len(self.tried[0]) + len(self.counted[0]))
-        return AuditReport(bound, delta, method, runs, self.confidence, claim=claim, p_value=chance)
-
-    @property
-    def _counts(self) -> tuple[int, int, int]:
+    def counts(self) -> tuple[int, int, int]:
         """False alarms, hits, and the runs on each side."""
-        counts = _attacks(*self.counted, np.array([self.threshold]))[self.kind]
-        alarms, hits = (int(count[0]) for count in counts)
-        return alarms, hits, len(self.counted[0])
+        return self._of(self.counted)
+
+    def reach(self, confidence: float) -> float:
+        """What it seems to prove, on the runs that chose it."""
+        return max(0.0, float(split_bounds(*self._of(self.tried), self.curve, _strict(confidence))))
+
+    def _of(self, sides: tuple[Array, Array]) -> tuple[int, int, int]:
+        alarms, hits = _attacks(*sides, np.array([self.threshold]))[self.kind]
+        return int(alarms[0]), int(hits[0]), len(sides[0])
 
 
-def _counted(a: Array, b: Array, curve: Curve, confidence: float) -> _Counted:
+def _two_tails(test: _Test, confidence: float) -> tuple[int, int] | None:
+    """Against a pure claim: (right, all) guesses from both tails, if they seem to prove more."""
+    low, high, reach = thresholds(*test.tried, _strict(confidence))
+    if reach <= test.reach(confidence):
+        return None
+    return guessed(*test.counted, low, high, coins(*test.tried))
+
+
+def _chosen(a: Array, b: Array, curve: Curve, confidence: float) -> _Test:
     split = len(a) // 4
     if a.shape[1] > 1:
         a, b = _with_mixture(a, b, split // 2)
-    view, threshold, kind = _chosen(a[:split], b[:split], curve, confidence)
+    view, threshold, kind = _preferred(a[:split], b[:split], curve, confidence)
     tried = a[:split, view], b[:split, view]
-    return _Counted(tried, (a[split:, view], b[split:, view]), threshold, kind, curve, confidence)
+    return _Test(tried, (a[split:, view], b[split:, view]), threshold, kind, curve)
 
 
 _LEVELS = np.concatenate(
@@ -263,7 +231,7 @@ def _with_mixture(a: Array, b: Array, fit: int) -> tuple[Array, Array]:
     return np.column_stack([a, a @ weights]), np.column_stack([b, b @ weights])
 
 
-def _chosen(a: Array, b: Array, curve: Curve, confidence: float) -> tuple[int, float, int]:
+def _preferred(a: Array, b: Array, curve: Curve, confidence: float) -> tuple[int, float, int]:
     """(view, threshold, kind of attack) with the best bound on the choosing runs.
 
     The first view is the one that was designed. Another must prove more than the first seems to

@@ -14,13 +14,14 @@ statistic grows with the hits and falls with the alarms. So the bound is exact, 
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv, expit, gammaln, logit, ndtr, ndtri
 
 from discreet.arrays import Array, integer
+from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu, zcdp_epsilon, zcdp_rho
 
 SIMPLE = 0.1  # of the risk, for the bound that splits
 _CELLS = 48
@@ -50,48 +51,73 @@ def clopper_pearson(
 
 @dataclass(frozen=True)
 class Curve:
-    """The tests that a claim allows: (epsilon, delta)-DP, or mu-GDP.
+    """The tests that a claim of (theta, delta)-DP allows; theta is epsilon."""
 
-    gaussian   mu-GDP; else (epsilon, delta)
-    delta      of an (epsilon, delta) claim; 0 for mu-GDP
-    """
+    delta: float = 0.0  # at which theta is shown as epsilon
+    label: ClassVar[str] = "exact test of two counts"
 
-    gaussian: bool
-    delta: float = 0.0
+    def epsilon(self, theta: float) -> float:
+        """At `delta`, of a claim in the curve's own terms."""
+        return theta
+
+    def theta(self, epsilon: float) -> float:
+        """The largest claim that implies (epsilon, delta)."""
+        return epsilon
 
     def power(self, false_alarm: Array, theta: float) -> Array:
         """The largest power at a false alarm rate."""
-        if self.gaussian:
-            return np.asarray(ndtr(ndtri(false_alarm) + theta))
         return np.minimum(1.0, math.exp(theta) * false_alarm + self.delta)
 
     def parameter(self, power: Any, false_alarm: Any) -> Array:
         """The claim under which these rates are just allowed; -inf where any claim allows them."""
-        power, false_alarm = np.asarray(power), np.asarray(false_alarm)
         with np.errstate(divide="ignore", invalid="ignore"):
-            if self.gaussian:
-                theta = ndtri(power) - ndtri(false_alarm)
-            else:
-                theta = np.log(np.maximum(power - self.delta, 0.0)) - np.log(false_alarm)
-        return np.asarray(np.nan_to_num(theta, nan=-math.inf, posinf=math.inf, neginf=-math.inf))
+            theta = np.log(np.maximum(np.asarray(power) - self.delta, 0.0)) - np.log(false_alarm)
+        return _or_none(theta)
+
+
+def _or_none(theta: Array) -> Array:
+    return np.asarray(np.nan_to_num(theta, nan=-math.inf, posinf=math.inf, neginf=-math.inf))
+
+
+class Gaussian(Curve):
+    """The tests that mu-GDP allows; theta is mu."""
+
+    label = "GDP bound, valid against a GDP claim only"
+
+    def epsilon(self, theta: float) -> float:
+        return gaussian_epsilon(theta, self.delta)
+
+    def theta(self, epsilon: float) -> float:
+        return gaussian_mu(epsilon, self.delta)
+
+    def power(self, false_alarm: Array, theta: float) -> Array:
+        return np.asarray(ndtr(ndtri(false_alarm) + theta))
+
+    def parameter(self, power: Any, false_alarm: Any) -> Array:
+        with np.errstate(invalid="ignore"):
+            return _or_none(ndtri(power) - ndtri(false_alarm))
 
 
 _ORDERS = np.array([1.2, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0])  # and 1
 
 
-@dataclass(frozen=True)
 class Concentrated(Curve):
-    """The tests that rho-zCDP allows.
+    """The tests that rho-zCDP allows; theta is rho.
 
     A test turns two outputs into two coins, and coins cannot be told apart better than the outputs
     they come from: D_a(power || false alarms) <= rho a for every order a, in both directions. Any
     set of orders gives a valid bound.
     """
 
-    gaussian: bool = False
+    label = "zCDP bound, valid against a zCDP claim only"
+
+    def epsilon(self, theta: float) -> float:
+        return zcdp_epsilon(theta, self.delta)
+
+    def theta(self, epsilon: float) -> float:
+        return zcdp_rho(epsilon, self.delta)
 
     def power(self, false_alarm: Array, theta: float) -> Array:
-        """The largest power at a false alarm rate."""
         low = np.array(false_alarm, dtype=np.float64)
         high = np.ones(np.shape(false_alarm))
         for _ in range(30):
@@ -101,7 +127,6 @@ class Concentrated(Curve):
         return np.where(np.asarray(false_alarm) > 0, high, 0.0)
 
     def parameter(self, power: Any, false_alarm: Any) -> Array:
-        """The claim under which these rates are just allowed; -inf where any claim allows them."""
         p, q = np.broadcast_arrays(np.asarray(power, float), np.asarray(false_alarm, float))
         with np.errstate(divide="ignore", invalid="ignore"):
             rates = [np.log(p), np.log(q), np.log1p(-p), np.log1p(-q)]
@@ -136,8 +161,8 @@ def refuted_below(alarms: int, hits: int, trials: int, curve: Curve, confidence:
 
     The larger of two bounds: the simple one has a tenth of the risk, the joint test the rest.
 
-    >>> simple = float(split_bounds(3000, 4000, 10_000, Curve(False), 0.95))
-    >>> exact = refuted_below(3000, 4000, 10_000, Curve(False), 0.95)
+    >>> simple = float(split_bounds(3000, 4000, 10_000, Curve(), 0.95))
+    >>> exact = refuted_below(3000, 4000, 10_000, Curve(), 0.95)
     >>> 0 < simple < exact < math.log(4 / 3)
     True
     """
@@ -162,9 +187,9 @@ def refuted_below(alarms: int, hits: int, trials: int, curve: Curve, confidence:
 def p_value(alarms: int, hits: int, trials: int, curve: Curve, theta: float) -> float:
     """The worst chance, over all tests that the claim `theta` allows, of counts as telling.
 
-    >>> round(p_value(3000, 3300, 10_000, Curve(False), math.log(4 / 3)), 3)
+    >>> round(p_value(3000, 3300, 10_000, Curve(), math.log(4 / 3)), 3)
     1.0
-    >>> p_value(3000, 5000, 10_000, Curve(False), math.log(4 / 3)) < 1e-4
+    >>> p_value(3000, 5000, 10_000, Curve(), math.log(4 / 3)) < 1e-4
     True
     """
     seen = float(curve.parameter((hits + 0.5) / (trials + 1), (alarms + 0.5) / (trials + 1)))

@@ -7,21 +7,21 @@ of its person where a person is protected.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from discreet.audit.rows import Claim
-from discreet.privacy import SeededNoise
+from discreet.privacy import Guarantee, SeededNoise
 from discreet.privacy.noise import Noise
 
 
 class Session:
-    """A learner at work: what it decided, by round, and what everybody has seen of it.
-
-    subject   the learner
-    """
+    """A learner at work: what it decided, by round, and what everybody has seen of it."""
 
     def __init__(self, subject: Any) -> None:
-        self.subject = subject
+        self.subject = subject  # the learner
         self.decisions: dict[int, Any] = {}
         self.shown: list[Any] = []
         self.end: dict[str, Any] = {}  # what is shown at the end
@@ -44,7 +44,6 @@ class Entry:
     # say so. Everything else in a state must be a function of what was released.
     clear: tuple[str, ...] = ()  # such names
     private: bool = True  # whether it promises anything
-    probe: Any = None  # the domain, where data depends on it
     build: Callable[..., Any] | None = None  # in place of the class, where more is to be made
 
     def make(self, **changes: Any) -> Any:
@@ -54,16 +53,22 @@ class Entry:
 
     def claiming(self, claim: Claim, noise: Noise, **changes: Any) -> Any:
         """One that promises the claim: for attacks, which have sizes of their own."""
-        promised: dict[str, Any] = {"epsilon": claim.epsilon}
-        if claim.delta > 0 or "delta" in self.arguments:
-            promised["delta"] = claim.delta
-        if claim.contributions > 1:
-            promised["contributions"] = claim.contributions
-        return self.make(noise=noise, **promised, **changes)
+        return self.make(noise=noise, **self.family.promised(self, claim), **changes)
+
+    def resembles(self, learner: Any, promise: Guarantee) -> bool:
+        """Whether a learner has this trust, method, link and kind of domain, whatever its sizes."""
+        known = self.arguments
+        own = {"trust": promise.trust} | {
+            name: getattr(learner, attribute, None)
+            for name, attribute in (("method", "method_"), ("link", "link"))
+        }
+        alike = all(known[name] == value for name, value in own.items() if name in known)
+        domain = known.get("domain")
+        return alike and (domain is None or isinstance(learner.domain, type(domain)))
 
     def data(self, which: int) -> list[Any]:
-        """One of two data sets, or a third one (2) that nobody compares."""
-        return self.family.data(self, which)
+        # A third one (2) is compared with nothing.
+        return self.family.data(self, which, np.random.default_rng(which + 1))
 
     def neighbour(self, t: int) -> list[Any]:
         """The first data set with another person in round t."""
@@ -77,7 +82,7 @@ class Entry:
         return self.family.steps(data, delay)
 
     def shown(self, session: Session) -> dict[str, Any]:
-        """All that others see, after the steps."""
+        # All that others see, after the steps.
         seen = {"decisions": session.shown, **self.family.shown(session)}
         promise = getattr(session.subject, "guarantee", None) or session.subject.guarantee_
         return {**seen, "guarantee": str(promise), "releases": list(promise.releases)}
@@ -89,7 +94,6 @@ class Entry:
         return {k: v for k, v in state.items() if not k.startswith(("_earlier", "_maker", "_key"))}
 
     def promise(self, session: Session) -> Any:
-        """The computed guarantee."""
         subject = session.subject
         return subject.guarantee_ if hasattr(subject, "guarantee_") else subject.guarantee
 
@@ -111,6 +115,15 @@ class Family:
     """How learners of one interface are fed and read."""
 
     late = False  # whether feedback may come late
+    asked = "decide"  # what comes before the feedback of a round
+    every = 0  # rounds from close to close; 0: there is none
+
+    def promised(self, entry: "Entry", claim: Claim) -> dict[str, Any]:
+        """The arguments that say what is promised."""
+        found: dict[str, Any] = {"epsilon": claim.epsilon}
+        if claim.delta > 0 or "delta" in entry.arguments:
+            found["delta"] = claim.delta
+        return found | ({"contributions": claim.contributions} if claim.contributions > 1 else {})
 
     def contexts(self) -> list[Any]:
         """Contexts of one size for which a decision must use as many coins."""
@@ -124,14 +137,30 @@ class Family:
         """Neighbours that differ in the first round as far as they can; nobody else says a word."""
         return None
 
-    def data(self, entry: Entry, which: int) -> list[Any]:
-        """Rounds of a data set."""
+    def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
         raise NotImplementedError
 
     def steps(self, data: list[Any], delay: int) -> list[Step]:
-        """The calls that feed it."""
+        """Every round is decided at its time; its feedback comes `delay` rounds later."""
+        n = len(data)
+        out: list[Step] = []
+        for t in range(n + delay):
+            if t < n and type(self).decide is not Family.decide:
+                out.append((self.asked, t, partial(self.decide, t, data[t])))
+            if t >= delay:
+                out.append(("learn", t - delay, partial(self.learn, t - delay, data[t - delay])))
+            if self.every and t % self.every == self.every - 1:
+                out.append(("close", t, partial(self.close, t)))
+        return out
+
+    def decide(self, t: int, record: Any, session: Session) -> None:
+        """Nothing, where nobody is asked."""
+
+    def learn(self, t: int, record: Any, session: Session) -> None:
         raise NotImplementedError
 
+    def close(self, t: int, session: Session) -> None:
+        """What comes after `every` rounds."""
+
     def shown(self, session: Session) -> dict[str, Any]:
-        """What can be read at the end."""
         raise NotImplementedError

@@ -18,24 +18,15 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.entries import Entry, Family, Session, Step, flat
+from discreet.audit.rows import Claim
 from discreet.bandits import Device, Promise
+from discreet.privacy import Budget
 from discreet.state import encode
 
 EPSILON = 8.0
 DELTA = 1e-6
 DIM = 2
 ACTIONS = 3
-
-
-def interleaved(n: int, decide: Any, learn: Any, delay: int) -> list[Step]:
-    """Every one of n decisions at its time, its feedback `delay` rounds later."""
-    learns: list[Step] = [("learn", t, partial(learn, t)) for t in range(n)]
-    out: list[Step] = []
-    for t in range(n):
-        out.append(("decide", t, partial(decide, t)))
-        if t >= delay:
-            out.append(learns[t - delay])
-    return out + learns[n - delay :]
 
 
 def unit(rng: Any, *shape: int) -> Any:
@@ -46,29 +37,25 @@ def unit(rng: Any, *shape: int) -> Any:
 
 
 class Contextual(Family):
-    """decide(features), learn(decision, reward): others see the policy, not one's own action.
-
-    low, high   of rewards
-    """
+    """decide(features), learn(decision, reward): others see the policy, not one's own action."""
 
     late = True
+
+    def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
+        self.low = low
+        self.high = high
 
     def contexts(self) -> list[Any]:
         e = np.eye(DIM)
         return [np.zeros((3, DIM)), np.tile(e[0], (3, 1)), np.array([e[0], -e[0], e[1]]),
                 np.array([e[0], e[0], -e[1]])]  # fmt: skip
 
-    def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
-        self.low = low
-        self.high = high
-
-    def data(self, entry: Entry, which: int) -> list[Any]:
-        rng = np.random.default_rng(which + 1)
+    def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
         contexts = unit(rng, entry.rounds, ACTIONS, DIM)
         if which == 1:  # the other people want the opposite, and more of it
             contexts = np.sign(contexts) / np.sqrt(DIM)
         rewards = rng.choice([self.low, self.high], entry.rounds)
-        return [(contexts[t], float(rewards[t])) for t in range(entry.rounds)]
+        return list(zip(contexts, rewards.tolist(), strict=True))
 
     def quiet(self, entry: Entry) -> tuple[list[Any], list[Any]]:
         nobody = (np.zeros((1, DIM)), 0.0)
@@ -76,24 +63,16 @@ class Contextual(Family):
         rest = [nobody] * (entry.rounds - 1)
         return [first, *rest], [second, *rest]
 
-    def steps(self, data: list[Any], delay: int) -> list[Step]:
-        def decide(t: int, session: Session) -> None:
-            session.decisions[t] = session.subject.decide(data[t][0])
+    def decide(self, t: int, record: Any, session: Session) -> None:
+        session.decisions[t] = session.subject.decide(record[0])
 
-        def learn(t: int, session: Session) -> None:
-            self.learn(session.subject, session.decisions[t], data[t])
-
-        return interleaved(len(data), decide, learn, delay)
-
-    def learn(self, learner: Any, decision: Any, record: Any) -> None:
-        """The reward of a round."""
-        learner.learn(decision, record[1])
+    def learn(self, t: int, record: Any, session: Session) -> None:
+        session.subject.learn(session.decisions[t], record[1])
 
     def shown(self, session: Session) -> dict[str, Any]:
         learner = session.subject
         rng = np.random.default_rng(0)
-        others = unit(rng, 40, ACTIONS, DIM)
-        made = [learner.decide(x) for x in others]
+        made = [learner.decide(x) for x in unit(rng, 40, ACTIONS, DIM)]
         return {
             "others' actions": [each.action for each in made],
             "others' probabilities": np.array([each.probabilities for each in made]),
@@ -108,14 +87,12 @@ class Visiting(Contextual):
     """learn(decision, reward, person): the same few people come again and again.
 
     The people of two data sets have different names and come at the same times.
-
-    low, high   of rewards
     """
 
     people = 7
 
-    def data(self, entry: Entry, which: int) -> list[Any]:
-        rounds = super().data(entry, which)
+    def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
+        rounds = super().data(entry, which, rng)
         return [(*each, f"{which}-{t % self.people}") for t, each in enumerate(rounds)]
 
     def replaced(self, data: list[Any], t: int) -> list[int]:
@@ -131,8 +108,8 @@ class Visiting(Contextual):
             )
         return sides[0], sides[1]
 
-    def learn(self, learner: Any, decision: Any, record: Any) -> None:
-        learner.learn(decision, record[1], person=record[2])
+    def learn(self, t: int, record: Any, session: Session) -> None:
+        session.subject.learn(session.decisions[t], record[1], person=record[2])
 
 
 class Sparse(Family):
@@ -140,19 +117,17 @@ class Sparse(Family):
 
     dim = 4
     late = True
+    decide = Contextual.decide
+    learn = Contextual.learn
 
     def contexts(self) -> list[Any]:
         return [np.zeros(self.dim), np.ones(self.dim), -np.ones(self.dim), np.eye(self.dim)[0]]
 
-    def data(self, entry: Entry, which: int) -> list[Any]:
-        rng = np.random.default_rng(which + 1)
+    def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
         low, high = entry.make().reward_range
         X = rng.uniform(-1, 1, (entry.rounds, self.dim))
         X = np.sign(X) if which == 1 else X
         return [(x, float(rng.choice([low, high]))) for x in X]
-
-    steps = Contextual.steps
-    learn = Contextual.learn
 
     def shown(self, session: Session) -> dict[str, Any]:
         learner = session.subject
@@ -168,41 +143,26 @@ class Sparse(Family):
 class Leader(Family):
     """decide(), learn(loss): everybody sees every decision."""
 
-    def data(self, entry: Entry, which: int) -> list[Any]:
-        rng = np.random.default_rng(which + 1)
-        domain = entry.probe
+    def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
+        domain = entry.arguments["domain"]
         n = domain.dim
-        if domain.loss_set == "box":
-            if which == 1:
-                return list(np.round(rng.random((entry.rounds, n))))
-            return list(np.eye(n)[rng.integers(n, size=entry.rounds)])
+        if domain.loss_set == "box" and which == 1:
+            return list(np.round(rng.random((entry.rounds, n))))
         sign = -1.0 if which == 1 else 1.0
         return list(sign * np.eye(n)[rng.integers(n, size=entry.rounds)])
 
-    def steps(self, data: list[Any], delay: int) -> list[Step]:
-        def decide(session: Session) -> None:
-            session.shown.append(np.array(session.subject.decide()))
+    def decide(self, t: int, record: Any, session: Session) -> None:
+        session.shown.append(np.array(session.subject.decide()))
 
-        def learn(t: int, session: Session) -> None:
-            session.subject.learn(data[t])
-
-        out: list[Step] = []
-        for t in range(len(data)):
-            out += [("decide", t, decide), ("learn", t, partial(learn, t))]
-        return out
+    def learn(self, t: int, record: Any, session: Session) -> None:
+        session.subject.learn(record)
 
     def shown(self, session: Session) -> dict[str, Any]:
-        learner = session.subject
-        if learner.rounds == learner.horizon:
-            return {"rounds": learner.rounds}
-        return {"last": learner.decide(), "rounds": learner.rounds}
+        return {"last": session.subject.decide(), "rounds": session.subject.rounds}
 
 
 class Losses(Family):
-    """decide(), learn(decision, loss), one number: everybody sees every decision.
-
-    low, high   of losses
-    """
+    """decide(), learn(decision, loss), one number: everybody sees every decision."""
 
     late = True
 
@@ -210,47 +170,37 @@ class Losses(Family):
         self.low = low
         self.high = high
 
-    def data(self, entry: Entry, which: int) -> list[Any]:
-        rng = np.random.default_rng(which + 1)
+    def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
         return [float(x) for x in rng.choice([self.low, self.high], entry.rounds)]
 
-    def steps(self, data: list[Any], delay: int) -> list[Step]:
-        def decide(t: int, session: Session) -> None:
-            made = session.decisions[t] = session.subject.decide()
-            session.shown.append(flat(encode(made.choice)))
+    def decide(self, t: int, record: Any, session: Session) -> None:
+        made = session.decisions[t] = session.subject.decide()
+        session.shown.append(flat(encode(made.choice)))
 
-        def learn(t: int, session: Session) -> None:
-            session.subject.learn(session.decisions[t], data[t])
-
-        return interleaved(len(data), decide, learn, delay)
+    def learn(self, t: int, record: Any, session: Session) -> None:
+        session.subject.learn(session.decisions[t], record)
 
     def shown(self, session: Session) -> dict[str, Any]:
         return {"rounds": session.subject.rounds}
 
 
 class Rows(Family):
-    """learn(x, y), one row at a time; theta after every row."""
+    """learn(x, y), one row at a time; theta before every row, and at the end."""
 
     dim = 3
+    asked = "read"
 
-    def data(self, entry: Entry, which: int) -> list[Any]:
-        rng = np.random.default_rng(which + 1)
+    def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
         X = rng.uniform(-1, 1, (entry.rounds, self.dim))
         X /= np.abs(X).sum(axis=1, keepdims=True)  # of l1 norm 1, hence inside every l_q ball
         X = np.sign(X[:, :1]) * np.eye(self.dim)[-1] if which == 1 else X
         return [(x, float(rng.choice([0.0, 1.0]))) for x in X]
 
-    def steps(self, data: list[Any], delay: int) -> list[Step]:
-        def learn(t: int, session: Session) -> None:
-            session.subject.learn(*data[t])
+    def decide(self, t: int, record: Any, session: Session) -> None:
+        session.shown.append(np.array(session.subject.theta))
 
-        def read(session: Session) -> None:
-            session.shown.append(np.array(session.subject.theta))
-
-        out: list[Step] = []
-        for t in range(len(data)):
-            out += [("learn", t, partial(learn, t)), ("read", t, read)]
-        return out
+    def learn(self, t: int, record: Any, session: Session) -> None:
+        session.subject.learn(*record)
 
     def shown(self, session: Session) -> dict[str, Any]:
         return {"theta": session.subject.theta, "rounds": session.subject.rounds}
@@ -261,21 +211,23 @@ class Sums(Family):
 
     dim = 2
 
-    def data(self, entry: Entry, which: int) -> list[Any]:
-        rng = np.random.default_rng(which + 1)
+    def promised(self, entry: Entry, claim: Claim) -> dict[str, Any]:
+        return {"budget": Budget(claim.epsilon, claim.delta, claim.contributions)}
+
+    def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
         rows = unit(rng, entry.rounds, self.dim) / 2
         return list(np.sign(rows) / 4 if which == 1 else rows / 2)
 
     def steps(self, data: list[Any], delay: int) -> list[Step]:
-        def add(t: int, session: Session) -> None:
-            session.shown.append(np.array(session.subject.add(data[t])))
-
-        def add_many(session: Session) -> None:
-            session.shown.append(np.array(session.subject.add_many(np.array(data[half:]))))
-
         half = len(data) // 2  # the rest comes at once
-        out: list[Step] = [("learn", t, partial(add, t)) for t in range(half)]
-        return [*out, ("learn", half, add_many)]
+        rest = partial(self.add_many, np.array(data[half:]))
+        return [*super().steps(data[:half], 0), ("learn", half, rest)]
+
+    def learn(self, t: int, record: Any, session: Session) -> None:
+        session.shown.append(np.array(session.subject.add(record)))
+
+    def add_many(self, records: Any, session: Session) -> None:
+        session.shown.append(np.array(session.subject.add_many(records)))
 
     def shown(self, session: Session) -> dict[str, Any]:
         return {"rounds": session.subject.rounds, "last": session.shown[-1]}
@@ -284,51 +236,37 @@ class Sums(Family):
 class Trials(Family):
     """add(person, values), and a look now and then: who comes, and when, is public."""
 
-    every = 10  # people from look to look
+    every = 10
 
-    def data(self, entry: Entry, which: int) -> list[Any]:
-        rng = np.random.default_rng(which + 1)
+    def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
         names = list(entry.arguments["metrics"])
         rows = rng.random((entry.rounds, len(names)))
         rows = np.round(rows) if which == 1 else rows
         return [dict(zip(names, row.tolist(), strict=True)) for row in rows]
 
     def quiet(self, entry: Entry) -> tuple[list[Any], list[Any]]:
-        names = entry.arguments["metrics"]
-        rest = [dict.fromkeys(names, 0.0)] * (entry.rounds - 1)
-        return [dict.fromkeys(names, 0.0), *rest], [dict.fromkeys(names, 1.0), *rest]
+        nothing, everything = (dict.fromkeys(entry.arguments["metrics"], x) for x in (0.0, 1.0))
+        rest = [nothing] * (entry.rounds - 1)
+        return [nothing, *rest], [everything, *rest]
 
-    def steps(self, data: list[Any], delay: int) -> list[Step]:
-        def add(t: int, session: Session) -> None:
-            session.shown.append(bool(session.subject.add(f"person {t}", data[t])))
+    def learn(self, t: int, record: Any, session: Session) -> None:
+        session.shown.append(bool(session.subject.add(f"person {t}", record)))
 
-        def look(session: Session) -> None:
-            session.shown.append(str(session.subject.look().to_dict()))
-
-        out: list[Step] = []
-        for t in range(len(data)):
-            out.append(("learn", t, partial(add, t)))
-            if t % self.every == self.every - 1:
-                out.append(("look", t, look))
-        return out
+    def close(self, t: int, session: Session) -> None:
+        session.shown.append(str(session.subject.look().to_dict()))
 
     def shown(self, session: Session) -> dict[str, Any]:
         return {"history": str([each.to_dict() for each in session.subject.history])}
 
 
 class Fitted(Family):
-    """fit(X, y): the estimate, its predictions and widths.
-
-    labels   that occur
-    dim      features of a row
-    """
+    """fit(X, y): the estimate, its predictions and widths."""
 
     def __init__(self, labels: tuple[float, ...] = (-1.0, 1.0), dim: int = DIM) -> None:
         self.labels = labels
         self.dim = dim
 
-    def data(self, entry: Entry, which: int) -> list[Any]:
-        rng = np.random.default_rng(which + 1)
+    def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
         X = unit(rng, entry.rounds, self.dim)
         if which == 1:  # labels that a plane separates: fits without noise never come to an end
             X = np.sign(X) / np.sqrt(self.dim)
@@ -336,10 +274,8 @@ class Fitted(Family):
         return [(x, float(rng.choice(self.labels))) for x in X]
 
     def steps(self, data: list[Any], delay: int) -> list[Step]:
-        def fit(session: Session) -> None:
-            session.subject.fit(np.array([x for x, _ in data]), np.array([y for _, y in data]))
-
-        return [("fit", 0, fit)]
+        X, y = (np.array(part) for part in zip(*data, strict=True))
+        return [("fit", 0, lambda session: session.subject.fit(X, y))]
 
     def shown(self, session: Session) -> dict[str, Any]:
         model = session.subject
@@ -360,33 +296,23 @@ class Fitted(Family):
 class Devices(Family):
     """Devices and a server apart: what is shown is what the server publishes."""
 
-    def data(self, entry: Entry, which: int) -> list[Any]:
-        return Contextual(-1.0, 1.0).data(entry, which)
+    every = 20
 
-    def steps(self, data: list[Any], delay: int) -> list[Step]:
-        def learn(t: int, session: Session) -> None:
-            server = session.subject
-            promise = Promise(server.epsilon, server.delta)
-            device = Device(server.policy, promise, noise=server.noise, seed=t)
-            self.take(t, session, device.report(device.decide(data[t][0]), data[t][1]))
+    def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
+        return Contextual(-1.0, 1.0).data(entry, which, rng)
 
-        def close(t: int, session: Session) -> None:
-            self.gather(t, session)
-            session.shown.append(json.dumps(session.subject.close().to_dict()))
+    def learn(self, t: int, record: Any, session: Session) -> None:
+        session.subject.take(self.report(t, record, session))
 
-        out: list[Step] = []
-        for t in range(len(data)):
-            out.append(("learn", t, partial(learn, t)))
-            if t % 20 == 19:
-                out.append(("close", t, partial(close, t)))
-        return out
+    def report(self, t: int, record: Any, session: Session) -> Any:
+        """Of one device."""
+        server = session.subject
+        promise = Promise(server.epsilon, server.delta)
+        device = Device(server.policy, promise, noise=server.noise, seed=t)
+        return device.report(device.decide(record[0]), record[1])
 
-    def take(self, t: int, session: Session, report: Any) -> None:
-        """A report arrives."""
-        session.subject.take(report)
-
-    def gather(self, t: int, session: Session) -> None:
-        """Before a window closes: all reports are there."""
+    def close(self, t: int, session: Session) -> None:
+        session.shown.append(json.dumps(session.subject.close().to_dict()))
 
     def shown(self, session: Session) -> dict[str, Any]:
         return {"policy": json.dumps(session.subject.policy.to_dict())}
@@ -395,11 +321,12 @@ class Devices(Family):
 class Batches(Devices):
     """The same with a relay between them: reports wait, and come in another order at the end."""
 
-    def take(self, t: int, session: Session, report: Any) -> None:
-        session.decisions.setdefault(t // 20, {})[t] = report
+    def learn(self, t: int, record: Any, session: Session) -> None:
+        session.decisions.setdefault(t // self.every, {})[t] = self.report(t, record, session)
 
-    def gather(self, t: int, session: Session) -> None:
+    def close(self, t: int, session: Session) -> None:
         server = session.subject
-        batch = list(session.decisions[t // 20].values())
+        batch = list(session.decisions[t // self.every].values())
         if not server.holds_batch:
             server.aggregate(batch[i] for i in np.random.default_rng(t).permutation(len(batch)))
+        super().close(t, session)

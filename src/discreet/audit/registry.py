@@ -6,6 +6,7 @@ fails if a public class is missing, so that a new one cannot forget them. Attack
 learners from here, with promises and sizes of their own. To add one, write a line here.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from discreet.online import (
 from discreet.online.adversarial import Exp2
 from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Shuffled, Tree
+from discreet.privacy.noise import Noise
 from discreet.regression import (
     OLS,
     AdaSSP,
@@ -58,7 +60,7 @@ from discreet.regression import (
 from discreet.regression import PrivateLinearRegression as Linear
 from discreet.regression.baselines import SSP, DPGradientDescent
 
-__all__ = ["PARTS", "PRIVATE", "REGISTRY"]
+__all__ = ["PRIVATE", "REGISTRY"]
 
 
 class Served(LocalServer):
@@ -70,7 +72,6 @@ class Served(LocalServer):
 
     @property
     def guarantee(self) -> Any:
-        """What each device promises its owner."""
         return self.promised(self.noise)
 
 
@@ -88,16 +89,11 @@ class Signs:
     classes_ = (-1.0, 1.0)
 
     def predict_proba(self, X: Any) -> Any:
-        """By the sign of the first feature."""
         return np.eye(2)[(np.asarray(X)[:, 0] > 0).astype(int)]
 
 
 class Scored:
-    """`score_private` of a model that everybody knows: what is fitted to rows is the score.
-
-    model    "signs", a classifier, or anything else: a linear fit to the unit vectors
-    noise    of the score
-    """
+    """`score_private` of a model that everybody knows: what is fitted to rows is the score."""
 
     def __init__(self, model: str, noise: Any, **promised: Any) -> None:
         self.name = model
@@ -107,13 +103,11 @@ class Scored:
         self.model = Signs() if model == "signs" else OLS(**bounds).fit(known, known[:, 0])
 
     def fit(self, X: Any, y: Any) -> "Scored":
-        """The one release."""
         self.score = score_private(self.model, X, y, **self.promised)
         return self
 
     @property
     def theta(self) -> Any:
-        """All metrics and their intervals."""
         tables = [each for each in (self.score.metrics, self.score.calibration) if each]
         told = [(e.estimate, e.low, e.high) for each in tables for e in each.effects]
         matrix = self.score.confusion
@@ -121,315 +115,240 @@ class Scored:
 
     @property
     def guarantee_(self) -> Any:
-        """Of the score."""
         return self.score.guarantee
 
 
+REGISTRY: dict[str, Entry] = {}
+
+
+def entry(
+    name: str,
+    of: Any,
+    family: Family,
+    rounds: int,
+    *,
+    clear: tuple[str, ...] = (),
+    private: bool = True,
+    build: Callable[..., Any] | None = None,
+    **arguments: Any,
+) -> None:
+    """A line of the table; see `Entry`."""
+    REGISTRY[name] = Entry(name, of, arguments, family, rounds, clear, private, build)
+
+
+# -- bandits ---------------------------------------------------------------------------------------
+
 STOLEN = ("_window.theta", "_window.average")  # the open window of gradient steps
 HASHES = ("visitors._key", "visitors._seen")  # of people whose reward has counted
+CONTEXTS, VISITS = Contextual(), Visiting()
+FIXED: dict[str, Any] = {"dim": DIM, "epsilon": EPSILON, "seed": 1}
 
 
-def _linear(**more: Any) -> dict[str, Any]:
-    return {"dim": DIM, "epsilon": EPSILON, "seed": 1, "reward_range": (0.0, 1.0), **more}
+def linear(name: str, family: Family = CONTEXTS, rounds: int = 40, **more: Any) -> None:
+    fixed = {**FIXED, "reward_range": (0.0, 1.0)}
+    entry(f"LinearBandit {name}", LinearBandit, family, rounds, **{**fixed, **more})
 
 
-def _bandits() -> list[Entry]:
-    joint = Contextual()
-    out = list[Entry]()
+for _policy in POLICIES:
+    linear(_policy, policy=_policy)
+for _link in LINKS:
+    if _link != "identity":
+        linear(f"link {_link}", horizon=200, model=Model(link=_link))
+linear("2 contributions", people=People(rounds=2))
+for _half_life in (20, "auto"):
+    linear(f"half-life {_half_life}", model=Model(half_life=_half_life))
+for _baseline in (0, "uniform"):
+    linear(f"holdout {_baseline}", holdout=Holdout(0.25, _baseline))
+linear("holdout, all visits", VISITS, clear=HASHES, holdout=Holdout(0.25),
+       people=People(visits="all"))  # fmt: skip
+for _visits in ("first", "all"):
+    for _horizon in (None, 60):
+        linear(f"{_visits} visits, horizon {_horizon}", VISITS, clear=HASHES, horizon=_horizon,
+               people=People(visits=_visits))  # fmt: skip
+linear("all visits, descent", VISITS, 193, clear=(*HASHES, *STOLEN), horizon=193, policy="descent",
+       people=People(visits="all"))  # fmt: skip
+# The last of four windows has one decision: late rewards are far more than that.
+linear("descent", Contextual(-1.0, 1.0), 193, clear=STOLEN, reward_range=(-1.0, 1.0), horizon=193,
+       policy="descent")  # fmt: skip
+for _policy in ("ucb", "thompson", "greedy"):
+    for _trust in ("local", "shuffled"):
+        linear(f"{_trust} {_policy}", rounds=80, trust=_trust, policy=_policy)
+linear("shuffled, 2 contributions", rounds=80, trust="shuffled", people=People(rounds=2))
 
-    def entry(name: str, of: type, make: dict[str, Any], rounds: int, **more: Any) -> None:
-        out.append(Entry(name, of, make, more.pop("family", joint), rounds, **more))
+entry("LinUCB", LinUCB, CONTEXTS, 20, private=False, dim=DIM, seed=1)
+for _mechanism in ("blt", "toeplitz", "tree"):
+    entry(f"ContinualLinUCB {_mechanism}", ContinualLinUCB, CONTEXTS, 40, **FIXED, horizon=100,
+          mechanism=_mechanism)  # fmt: skip
+for _of in (LocalLinUCB, LocalSGDBandit):
+    entry(_of.__name__, _of, CONTEXTS, 120, **FIXED, horizon=400)
+entry("Device and LocalServer", LocalServer, Devices(), 60, build=lambda noise: Served())
+entry("Device and LocalServer shuffled", LocalServer, Batches(), 60, build=lambda noise: Relayed())
 
-    for policy in POLICIES:
-        entry(f"LinearBandit {policy}", LinearBandit, _linear(policy=policy), 40)
-    for name in LINKS:
-        if name == "identity":
-            continue
-        make = _linear(horizon=200, model=Model(link=name))
-        entry(f"LinearBandit link {name}", LinearBandit, make, 40)
-    entry("LinearBandit 2 contributions", LinearBandit, _linear(people=People(rounds=2)), 40)
-    for half_life in (20, "auto"):
-        name = f"LinearBandit half-life {half_life}"
-        entry(name, LinearBandit, _linear(model=Model(half_life=half_life)), 40)
-    for baseline in (0, "uniform"):
-        make = _linear(holdout=Holdout(0.25, baseline))
-        entry(f"LinearBandit holdout {baseline}", LinearBandit, make, 40)
-    make = _linear(holdout=Holdout(0.25), people=People(visits="all"))
-    entry(
-        "LinearBandit holdout, all visits", LinearBandit, make, 40, clear=HASHES, family=Visiting()
-    )
-    for visits in ("first", "all"):
-        for horizon in (None, 60):
-            make = _linear(horizon=horizon, people=People(visits=visits))
-            name = f"LinearBandit {visits} visits, horizon {horizon}"
-            entry(name, LinearBandit, make, 40, clear=HASHES, family=Visiting())
-    make = _linear(horizon=193, people=People(visits="all"), policy="descent")
-    name, clear = "LinearBandit all visits, descent", (*HASHES, *STOLEN)
-    entry(name, LinearBandit, make, 193, clear=clear, family=Visiting())
-    # The last of four windows has one decision: late rewards are far more than that.
-    make = _linear(reward_range=(-1.0, 1.0), horizon=193, policy="descent")
-    wide = Contextual(-1.0, 1.0)
-    entry("LinearBandit descent", LinearBandit, make, 193, clear=STOLEN, family=wide)
-    for policy in ("ucb", "thompson", "greedy"):
-        make = _linear(trust="local", policy=policy)
-        entry(f"LinearBandit local {policy}", LinearBandit, make, 80)
-        make = _linear(trust="shuffled", policy=policy)
-        entry(f"LinearBandit shuffled {policy}", LinearBandit, make, 80)
-    make = _linear(trust="shuffled", people=People(rounds=2))
-    entry("LinearBandit shuffled, 2 contributions", LinearBandit, make, 80)
-    return out
+_arms = tuple(
+    f"_arms._each.{i}.{part}"
+    for i in (0, 1)
+    for part in ("direction._total", "_new.step", "_new.total")
+)
+for _method, _clear in (("windows", ("_arms._sums",)), ("every-round", _arms)):
+    for _link in ("identity", "logistic"):
+        entry(f"SparseBandit {_method} {_link}", SparseBandit, Sparse(), 40, clear=_clear, n_arms=2,
+              dim=Sparse.dim, horizon=60, epsilon=EPSILON, forced=6, method=_method, link=_link,
+              seed=1)  # fmt: skip
 
+# -- online learning -------------------------------------------------------------------------------
 
-def _baselines() -> list[Entry]:
-    one = Contextual()
-    out = [Entry("LinUCB", LinUCB, {"dim": DIM, "seed": 1}, one, 20, private=False)]
-    fixed = {"dim": DIM, "epsilon": EPSILON, "seed": 1}
-    for mechanism in ("blt", "toeplitz", "tree"):
-        sums = {**fixed, "horizon": 100, "mechanism": mechanism}
-        out.append(Entry(f"ContinualLinUCB {mechanism}", ContinualLinUCB, sums, one, 40))
-    for local in (LocalLinUCB, LocalSGDBandit):
-        out.append(Entry(local.__name__, local, {**fixed, "horizon": 400}, one, 120))
-    return out
+SIMPLEX, BALL, CUBE = domains.Simplex(3), domains.Ball(3), domains.Cube(3)
+PAPER = Tree(branching=2, balanced=False, padded=True)
 
 
-def _devices() -> list[Entry]:
-    return [
-        Entry("Device and LocalServer", LocalServer, {}, Devices(), 60,
-              build=lambda noise: Served()),
-        Entry("Device and LocalServer shuffled", LocalServer, {}, Batches(), 60,
-              build=lambda noise: Relayed()),
-    ]  # fmt: skip
+def leader(name: str, of: Any, domain: Any, **more: Any) -> None:
+    entry(name, of, Leader(), 16, domain=domain, horizon=20, epsilon=EPSILON, **more)
 
 
-def _sparse() -> list[Entry]:
-    window = ("_arms._sums",)
-    arms = tuple(
-        f"_arms._each.{i}.{part}"
-        for i in (0, 1)
-        for part in ("direction._total", "_new.step", "_new.total")
-    )
-    fixed = {"n_arms": 2, "dim": Sparse.dim, "horizon": 60, "epsilon": EPSILON, "forced": 6}
-    out = list[Entry]()
-    for method, clear in (("windows", window), ("every-round", arms)):
-        for link in ("identity", "logistic"):
-            arguments = {**fixed, "method": method, "link": link, "seed": 1}
-            name = f"SparseBandit {method} {link}"
-            out.append(Entry(name, SparseBandit, arguments, Sparse(), 40, clear=clear))
-    return out
+leader("FTRL simplex", FTRL, SIMPLEX, delta=DELTA)
+leader("FTRL simplex, pure", FTRL, SIMPLEX, rate="fixed")
+leader("FTRL ball", FTRL, BALL, delta=DELTA)
+leader("FTRL cube, pure", FTRL, CUBE)
+leader("FTRL padded tree", FTRL, SIMPLEX, delta=DELTA, mechanism=PAPER)
+leader("FTPL simplex", FTPL, SIMPLEX, delta=DELTA, seed=1)
+leader("FTPL cube, pure", FTPL, CUBE, seed=1)
 
 
-def _leaders() -> list[Entry]:
-    simplex, ball, cube = domains.Simplex(3), domains.Ball(3), domains.Cube(3)
-    paper = Tree(branching=2, balanced=False, padded=True)
-    cases: list[tuple[str, type, Any, dict[str, Any]]] = [
-        ("FTRL simplex", FTRL, simplex, {"delta": DELTA}),
-        ("FTRL simplex, pure", FTRL, simplex, {"rate": "fixed"}),
-        ("FTRL ball", FTRL, ball, {"delta": DELTA}),
-        ("FTRL cube, pure", FTRL, cube, {}),
-        ("FTRL padded tree", FTRL, simplex, {"delta": DELTA, "mechanism": paper}),
-        ("FTPL simplex", FTPL, simplex, {"delta": DELTA, "seed": 1}),
-        ("FTPL cube, pure", FTPL, cube, {"seed": 1}),
-    ]
-    out = list[Entry]()
-    for name, of, domain, more in cases:
-        arguments = {"domain": domain, "horizon": 20, "epsilon": EPSILON, **more}
-        out.append(Entry(name, of, arguments, Leader(), 16, probe=domain))
-
-    def doubling(noise: SeededNoise) -> Any:
-        noises = iter(noise.spawn(9))
-        return Doubling(lambda T: FTRL(simplex, T, EPSILON, noise=next(noises)), first=4)
-
-    out.append(Entry("Doubling FTRL", Doubling, {}, Leader(), 16, probe=simplex, build=doubling))
-    return out
+def doubling(noise: Noise, domain: Any, horizon: int = 4, **options: Any) -> Any:
+    noises = iter(noise.spawn(9))
+    options = {"epsilon": EPSILON, **options}
+    return Doubling(lambda T: FTRL(domain, T, noise=next(noises), **options), first=horizon)
 
 
-def _losses() -> list[Entry]:
-    ball = domains.Ball(2)
-    tree = domains.MatroidPolytope.graphic([(0, 1), (1, 2), (2, 0)])
-    box = domains.Polytope(np.vstack([np.eye(2), -np.eye(2)]), np.ones(4))
-    out = list[Entry]()
-
-    def entry(name: str, of: Any, family: Family, clear: Any = (), **more: Any) -> None:
-        arguments = {"horizon": 60, "epsilon": EPSILON, "seed": 1, **more}
-        out.append(Entry(name, of, arguments, family, 36, clear=clear))
-
-    one = Losses()
-    signed = Losses(-1.0, 1.0)
-    arms: dict[str, Any] = {"n_arms": 3}
-    for trust in ("local", "central"):
-        known = {"epsilon": EPSILON if trust == "local" else 2.0, "trust": trust}
-        entry(f"BarrierBandit ball {trust}", BarrierBandit, signed, domain=ball, **known)
-    entry("AdversarialBandit local", AdversarialBandit, one, **arms, epsilon=EPSILON)
-    # At an epsilon that needs batches.
-    means: dict[str, Any] = {"epsilon": 0.5, "trust": "central"}
-    entry("AdversarialBandit central", AdversarialBandit, one, **arms, **means)
-    hidden = {"epsilon": 2.0, "trust": "shuffled", "seed": None}  # its noise draws the arms
-    entry("AdversarialBandit shuffled", AdversarialBandit, one, **arms, **hidden)
-    entry("AdversarialBandit local, response", AdversarialBandit, one, **arms, epsilon=1.0)
-    entry("BarrierBandit polytope", BarrierBandit, signed, domain=box, trust="local")
-    open_batch = ("_feedback._terms.gradient", "_feedback._terms.level")
-    for name, domain, delta in (
-        ("ProjectionFreeBandit", tree, DELTA),
-        ("ProjectionFreeBandit, pure", tree, 0.0),
-        ("ProjectionFreeBandit cube", domains.Cube(2), DELTA),
-    ):
-        entry(name, ProjectionFreeBandit, one, open_batch, domain=domain, delta=delta)
-
-    def reduction(noise: SeededNoise) -> Any:
-        return PrivateReduction(Exp2(3, rate=0.1, explore=0.2, seed=1), EPSILON, noise=noise)
-
-    out.append(Entry("PrivateReduction", PrivateReduction, {}, one, 36, build=reduction))
-    return out
+entry("Doubling FTRL", Doubling, Leader(), 16, build=doubling, domain=SIMPLEX)
 
 
-def _streams() -> list[Entry]:
-    d = Rows.dim
-    box = domains.Polytope(np.vstack([np.eye(d), -np.eye(d)]), np.ones(2 * d))
-    sums, arms, total = ("_direction._sums",), ("_direction._arms._sums",), ("_direction._total",)
-    cases: list[tuple[str, Any, dict[str, Any], tuple[str, ...]]] = [
-        ("p = 2", domains.LpBall(2, d), {}, sums),
-        ("p = 2 tree", domains.LpBall(2, d), {"mechanism": "tree"}, ()),
-        ("p = inf", domains.Cube(d), {"mechanism": "toeplitz"}, ()),
-        ("p = 4", domains.LpBall(4, d), {"loss": "logistic"}, sums),
-        ("p = 1.1 generalized", domains.LpBall(1.1, d), {"mechanism": "generalized-gaussian"}, ()),
-        ("p = 1", domains.LpBall(1, d), {}, arms),
-        ("p = 2 sums", domains.LpBall(2, d), {"mechanism": "blt"}, ()),
-        ("p = 1 vertices", domains.LpBall(1, d), {"mechanism": "vertices"}, total),
-        ("p = 1 every-round", domains.LpBall(1, d), {"mechanism": "every-round"}, total),
-        ("simplex", domains.Simplex(d), {"loss": "huber"}, total),
-        ("polytope", box, {}, sums),
-    ]
-    fixed = {"horizon": 24, "epsilon": EPSILON, "delta": DELTA}
-    out = list[Entry]()
-    for name, domain, more, clear in cases:
-        label, of = f"StreamingFrankWolfe {name}", StreamingFrankWolfe
-        out.append(Entry(label, of, {"domain": domain, **fixed, **more}, Rows(), 20, clear=clear))
-    return out
+def losses(name: str, of: Any, low: float = 0.0, **more: Any) -> None:
+    known = {"horizon": 60, "epsilon": EPSILON, "seed": 1}
+    entry(name, of, Losses(low, 1.0), 36, **{**known, **more})
 
 
-def _sums() -> list[Entry]:
-    out = list[Entry]()
-    fixed = {"horizon": 12, "dim": Sums.dim, "sensitivity": 2.0}
-    for name, norm, delta, mechanism in (
-        ("blt", "l2", DELTA, "blt"),
-        ("toeplitz", "l2", DELTA, "toeplitz"),
-        ("tree", "l2", DELTA, "tree"),
-        ("tree pure l1", "l1", 0.0, "tree"),
-        ("tree pure l2", "l2", 0.0, "tree"),
-        ("tree pure linf", "linf", 0.0, Tree(branching=3)),
-        ("tree binary", "l2", DELTA, Tree(branching=2, balanced=False)),
-        ("tree padded", "l2", DELTA, Tree(branching=2, balanced=False, padded=True)),
-        ("generalized gaussian", "l3", DELTA, "generalized-gaussian"),
-    ):
-        known = {"budget": Budget(EPSILON, delta), "norm": norm, "mechanism": mechanism}
-        out.append(Entry(f"PrefixSum {name}", PrefixSum, {**fixed, **known}, Sums(), 12))
-    return out
+DISC = domains.Ball(2)
+BOX = domains.Polytope(np.vstack([np.eye(2), -np.eye(2)]), np.ones(4))
+GRAPH = domains.MatroidPolytope.graphic([(0, 1), (1, 2), (2, 0)])
+losses("BarrierBandit ball local", BarrierBandit, -1.0, domain=DISC, trust="local")
+losses("BarrierBandit ball central", BarrierBandit, -1.0, domain=DISC, epsilon=2.0, trust="central")
+losses("AdversarialBandit local", AdversarialBandit, n_arms=3)
+# At an epsilon that needs batches.
+losses("AdversarialBandit central", AdversarialBandit, n_arms=3, epsilon=0.5, trust="central")
+losses("AdversarialBandit shuffled", AdversarialBandit, n_arms=3, epsilon=2.0, trust="shuffled",
+       seed=None)  # its noise draws the arms  # fmt: skip
+losses("AdversarialBandit local, response", AdversarialBandit, n_arms=3, epsilon=1.0)
+losses("BarrierBandit polytope", BarrierBandit, -1.0, domain=BOX, trust="local")
+_batch = ("_feedback._terms.gradient", "_feedback._terms.level")
+for _name, _domain, _delta in (
+    ("", GRAPH, DELTA), (", pure", GRAPH, 0.0), (" cube", domains.Cube(2), DELTA)
+):  # fmt: skip
+    losses(f"ProjectionFreeBandit{_name}", ProjectionFreeBandit, clear=_batch, domain=_domain,
+           delta=_delta)  # fmt: skip
 
 
-def _experiments() -> list[Entry]:
-    three = {"arms": ("A", "B", "C"), "metrics": {"bought": (0.0, 1.0), "left": (0.0, 1.0)}}
-    made = {**three, "epsilon": EPSILON, "delta": DELTA, "salt": "registry"}
-    open_batch = ("_totals._batch",)
-    return [
-        Entry("ABTest batches", ABTest, {**made, "mechanism": "batches"}, Trials(), 60),
-        Entry(
-            "ABTest running", ABTest, {**made, "mechanism": "running", "looks": 8}, Trials(), 60,
-            clear=open_batch,
-        ),
-    ]  # fmt: skip
+def reduction(noise: Noise, epsilon: float = EPSILON) -> Any:
+    return PrivateReduction(Exp2(3, rate=0.1, explore=0.2, seed=1), epsilon, noise=noise)
 
+
+entry("PrivateReduction", PrivateReduction, Losses(), 36, build=reduction)
+
+# -- streams and sums ------------------------------------------------------------------------------
+
+_d = Rows.dim
+_box = domains.Polytope(np.vstack([np.eye(_d), -np.eye(_d)]), np.ones(2 * _d))
+
+
+def stream(name: str, domain: Any, clear: str = "", **more: Any) -> None:
+    kept = (f"_direction.{clear}",) if clear else ()
+    entry(f"StreamingFrankWolfe {name}", StreamingFrankWolfe, Rows(), 20, clear=kept, domain=domain,
+          horizon=24, epsilon=EPSILON, delta=DELTA, **more)  # fmt: skip
+
+
+stream("p = 2", domains.LpBall(2, _d), "_sums")
+stream("p = 2 tree", domains.LpBall(2, _d), mechanism="tree")
+stream("p = inf", domains.Cube(_d), mechanism="toeplitz")
+stream("p = 4", domains.LpBall(4, _d), "_sums", loss="logistic")
+stream("p = 1.1 generalized", domains.LpBall(1.1, _d), mechanism="generalized-gaussian")
+stream("p = 1", domains.LpBall(1, _d), "_arms._sums")
+stream("p = 2 sums", domains.LpBall(2, _d), mechanism="blt")
+stream("p = 1 vertices", domains.LpBall(1, _d), "_total", mechanism="vertices")
+stream("p = 1 every-round", domains.LpBall(1, _d), "_total", mechanism="every-round")
+stream("simplex", domains.Simplex(_d), "_total", loss="huber")
+stream("polytope", _box, "_sums")
+
+for _name, _norm, _delta, _design in (
+    ("blt", "l2", DELTA, "blt"),
+    ("toeplitz", "l2", DELTA, "toeplitz"),
+    ("tree", "l2", DELTA, "tree"),
+    ("tree pure l1", "l1", 0.0, "tree"),
+    ("tree pure l2", "l2", 0.0, "tree"),
+    ("tree pure linf", "linf", 0.0, Tree(branching=3)),
+    ("tree binary", "l2", DELTA, Tree(branching=2, balanced=False)),
+    ("tree padded", "l2", DELTA, PAPER),
+    ("generalized gaussian", "l3", DELTA, "generalized-gaussian"),
+):
+    entry(f"PrefixSum {_name}", PrefixSum, Sums(), 12, horizon=12, dim=Sums.dim, sensitivity=2.0,
+          budget=Budget(EPSILON, _delta), norm=_norm, mechanism=_design)  # fmt: skip
+
+# -- experiments and regression --------------------------------------------------------------------
+
+TRIAL: dict[str, Any] = {
+    "arms": ("A", "B", "C"), "metrics": {"bought": (0.0, 1.0), "left": (0.0, 1.0)},
+    "epsilon": EPSILON, "delta": DELTA, "salt": "registry",
+}  # fmt: skip
+entry("ABTest batches", ABTest, Trials(), 60, **TRIAL, mechanism="batches")
+entry("ABTest running", ABTest, Trials(), 60, clear=("_totals._batch",), **TRIAL,
+      mechanism="running", looks=8)  # fmt: skip
 
 PUBLIC: dict[str, Any] = {"public_X": unit(np.random.default_rng(9), 50, DIM)}
 
 
-def _fit(name: str, of: Any, family: Family, **more: Any) -> Entry:
-    return Entry(name, of, {"epsilon": EPSILON, "random_state": 1, **more}, family, 60)
+def fit(name: str, of: Any, family: Family | None = None, **more: Any) -> None:
+    arguments = {"epsilon": EPSILON, "random_state": 1, **more}
+    entry(name, of, family or Fitted(), 60, **arguments)
 
 
-def _regression() -> list[Entry]:
-    out = [_fit("PrivateLinearRegression intercept", Linear, Fitted(), fit_intercept=True)]
-    for trust in ("central", "local", "shuffled"):
-        for method in Linear(trust=trust, **PUBLIC)._methods():
-            shape = Fitted(dim=1) if method == "one-dimensional" else Fitted()
-            known = PUBLIC if method in ("public-covariates", "known-covariates") else {}
-            name = f"PrivateLinearRegression {trust} {method}"
-            out.append(_fit(name, Linear, shape, trust=trust, method=method, **known))
-    out += [_fit(of.__name__, of, Fitted()) for of in (SSP, DPGradientDescent)]
-    out.append(_fit("AdaSSP", AdaSSP, Fitted(), epsilon=2.5))
-
-    def search(noise: SeededNoise) -> Any:
-        bounds: dict[str, Any] = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
-        model = Linear(EPSILON, method="single-pass", noise=noise, random_state=1, **bounds)
-        return PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4)
-
-    out.append(Entry("PrivateSearchCV", PrivateSearchCV, {}, Fitted(), 60, build=search))
-    for model in ("signs", "line"):
-        score = {"epsilon": EPSILON, "model": model}
-        name = f"score_private {model}"
-        out.append(Entry(name, PrivateScore, score, Fitted(), 60, build=Scored))
-    return [*out, Entry("OLS", OLS, {}, Fitted(), 60, private=False)]
+fit("PrivateLinearRegression intercept", Linear, fit_intercept=True)
+for _trust in ("central", "local", "shuffled"):
+    for _method in Linear(trust=_trust, **PUBLIC)._methods():
+        _shape = Fitted(dim=1) if _method == "one-dimensional" else Fitted()
+        _known = PUBLIC if _method in ("public-covariates", "known-covariates") else {}
+        fit(f"PrivateLinearRegression {_trust} {_method}", Linear, _shape, trust=_trust,
+            method=_method, **_known)  # fmt: skip
+fit("SSP", SSP)
+fit("DPGradientDescent", DPGradientDescent)
+fit("AdaSSP", AdaSSP, epsilon=2.5)
 
 
-def _generalised() -> list[Entry]:
-    out = list[Entry]()
-    for link in LINKS:
-        family = Fitted((-1.0, 1.0) if link == "identity" else (0.0, 1.0))
-        for trust in ("central", "local"):
-            for method in PrivateGLM(link=link, trust=trust)._methods():
-                options = {"link": link, "trust": trust, "method": method, "coef_bound": 1.0}
-                options |= {"epsilon": 50 * EPSILON} if method == "erm" else {}  # else it gives up
-                name = f"PrivateGLM {link} {trust} {method}"
-                out.append(_fit(name, PrivateGLM, family, **options))
-                if trust == "central":
-                    out.append(_fit(f"{name} public", PrivateGLM, family, **options, **PUBLIC))
-    for classes in (2, 4, 3):
-        labels = tuple(map(float, range(classes)))
-        name = f"PrivateLogisticRegression {classes} classes"
-        known = {"classes": labels, "coef_bound": 1.0, **(PUBLIC if classes == 3 else {})}
-        out.append(_fit(name, PrivateLogisticRegression, Fitted(labels), **known))
-    return out
+def search(noise: Noise) -> Any:
+    bounds: dict[str, Any] = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
+    model = Linear(EPSILON, method="single-pass", noise=noise, random_state=1, **bounds)
+    return PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4)
 
 
-REGISTRY: dict[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        *_bandits(),
-        *_baselines(),
-        *_devices(),
-        *_sparse(),
-        *_leaders(),
-        *_losses(),
-        *_streams(),
-        *_sums(),
-        *_experiments(),
-        *_regression(),
-        *_generalised(),
-    )
-}
-PRIVATE = {name: entry for name, entry in REGISTRY.items() if entry.private}
+entry("PrivateSearchCV", PrivateSearchCV, Fitted(), 60, build=search)
+for _model in ("signs", "line"):
+    entry(f"score_private {_model}", PrivateScore, Fitted(), 60, build=Scored, epsilon=EPSILON,
+          model=_model)  # fmt: skip
+entry("OLS", OLS, Fitted(), 60, private=False)
 
-# Public classes with a promise that are parts of the learners above and are checked inside them.
-PARTS = {
-    "Channel": "BallChannel and IntervalChannel are the mechanisms themselves",
-    "BallChannel": "a mechanism",
-    "IntervalChannel": "a mechanism",
-    "BinaryChannel": "a mechanism",
-    "Ledger": "keeps accounts",
-    "SmoothedDirection": "inside StreamingFrankWolfe",
-    "DenseWindows": "inside StreamingFrankWolfe",
-    "SparseWindows": "inside StreamingFrankWolfe",
-    "VertexDirection": "inside StreamingFrankWolfe and SparseBandit",
-    "VertexArms": "inside SparseBandit",
-    "WindowArms": "inside SparseBandit",
-    "PrivateBandit": "the base of AdversarialBandit, BarrierBandit and ProjectionFreeBandit",
-    "PrivateEstimator": "the base of the estimators",
-    "PrivatePipeline": "promises what its last step does; steps before read no data to fit",
-    "DeclaredEncoder": "reads no data to fit: columns are declared",
-    "PrivateRegressor": "the base of those that predict numbers",
-    "Reports": "inside AdversarialBandit, local",
-    "Batches": "inside AdversarialBandit, central",
-    "ShuffledReports": "inside AdversarialBandit, shuffled",
-    "GradientSums": "inside ProjectionFreeBandit",
-    "Device": "in the entry of LocalServer",
-    "PublicPolicy": "public values",
-}
+for _link in LINKS:
+    _labels = Fitted((-1.0, 1.0) if _link == "identity" else (0.0, 1.0))
+    for _trust in ("central", "local"):
+        for _method in PrivateGLM(link=_link, trust=_trust)._methods():
+            _options: dict[str, Any] = {"link": _link, "trust": _trust, "method": _method}
+            _options |= {"coef_bound": 1.0, "epsilon": EPSILON}
+            _options |= {"epsilon": 50 * EPSILON} if _method == "erm" else {}  # else it gives up
+            _name = f"PrivateGLM {_link} {_trust} {_method}"
+            fit(_name, PrivateGLM, _labels, **_options)
+            if _trust == "central":
+                fit(f"{_name} public", PrivateGLM, _labels, **_options, **PUBLIC)
+for _classes in (2, 4, 3):
+    _known_labels = tuple(map(float, range(_classes)))
+    fit(f"PrivateLogisticRegression {_classes} classes", PrivateLogisticRegression,
+        Fitted(_known_labels),
+        classes=_known_labels, coef_bound=1.0, **(PUBLIC if _classes == 3 else {}))  # fmt: skip
+
+PRIVATE = {name: each for name, each in REGISTRY.items() if each.private}

@@ -5,8 +5,8 @@
     claim            what the learner promises: the attack must not prove more
 
 An attack runs the library's public code. It reads what is published: return values, public
-attributes, and releases as they happen (`discreet.privacy.observation`). To begin in the middle of
-a learner's life it edits a saved state (`staged.py`); a thief reads one.
+attributes, and releases as they happen (`privacy.release.observed`). To begin in the middle of a
+learner's life it edits a saved state (`staged.py`); a thief reads one.
 """
 
 import math
@@ -52,7 +52,7 @@ class Claim:
 
     @property
     def mu(self) -> float:
-        """The promise as Gaussian privacy; infinite where it is not Gaussian."""
+        """The promise as Gaussian privacy; infinite if it is not."""
         return gaussian_mu(self.epsilon, self.delta) if self.kind == "gaussian" else math.inf
 
     @property
@@ -66,8 +66,7 @@ Fits = Callable[[Any, Guarantee], bool]
 
 
 def always(learner: Any, promise: Guarantee) -> bool:
-    """Whatever the configuration."""
-    return True
+    return True  # whatever the configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +77,12 @@ class Attack:
     inputs (0 or 1) with privacy noise from `noise`, and returns one score for each run, or several
     views of it as columns (the audit chooses between them on runs that it does not count).
     `attainable` is the fraction of the claim (of mu if it is Gaussian, of epsilon else) that the
-    best attacker can reach here with infinitely many runs, for the reader of a table; `effort` the
-    fraction of the runs asked for that a slow learner makes. `of` are the classes whose promise is
-    attacked, where `fits(learner, promise)` says yes; an attack that holds a part to a price of its
-    own names none.
+    best attacker can reach here with infinitely many runs; 0 where only a mistake would show
+    anything. Where that is too little to notice half the noise, `lost` says what is: our analysis
+    (more is booked than anything moves), the attack (others see more), or budget left unused.
+    `effort` is the fraction of the runs asked for that a slow learner makes. `of` are the classes
+    whose promise is attacked, where `fits(learner, promise)` says yes; an attack that holds a part
+    to a price of its own names none.
     """
 
     name: str  # in ATTACKS
@@ -91,6 +92,7 @@ class Attack:
     draw: Draw  # makes the scores
     attainable: float = 1.0  # fraction of the claim
     effort: float = 1.0  # fraction of the runs
+    lost: str = ""  # why half the noise may not show
     of: tuple[type, ...] = ()  # whose promise it attacks
     fits: Fits = always  # which configurations of these
 
@@ -161,11 +163,9 @@ def attack(
     *of: type,
     room: str,
     kind: str,
-    fits: Fits = always,
     delta: float = 1e-6,
-    attainable: float = 1.0,
-    effort: float = 1.0,
     contributions: int = 1,
+    **about: Any,  # of `Attack`
 ) -> Callable[[Draw], Draw]:
     """Register `draw(claim, runs, neighbour, noise)`; its docstring is the description."""
 
@@ -174,7 +174,7 @@ def attack(
             raise ValueError(f"there is an attack {name!r} already")
         claim = Claim(1.0, 0.0 if kind == "pure" else delta, kind, contributions)
         words = " ".join((draw.__doc__ or "").split())
-        ATTACKS[name] = Attack(name, room, claim, words, draw, attainable, effort, of, fits)
+        ATTACKS[name] = Attack(name, room, claim, words, draw, of=of, **about)
         return draw
 
     return register

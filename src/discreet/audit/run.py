@@ -5,7 +5,7 @@ together: each one is held to 1 - (1 - confidence) / (number of attacks) (Bonfer
 an attack comes is another question, answered for each by itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import nullcontext
 from dataclasses import replace
@@ -18,22 +18,17 @@ from discreet.audit.bounds import AuditReport, audit_scores
 from discreet.audit.pool import process_pool
 from discreet.audit.rows import Attack, Claim
 
-ALWAYS = 10_000  # runs that a slow attack makes too, if they are asked for
+ALWAYS = 1000  # runs that a slow attack makes too, if they are asked for
 BLOCK = 1000  # runs that one process takes at a time, with their own noise
-Blocks = dict[tuple[int, int], Array]
+Task = tuple[Attack, int, int, int, int]  # runs, neighbour, seed, block
 
 
 class Audited(NamedTuple):
-    """One attack, what it proved at 95%, and whether the claim survived the whole suite.
+    """One attack, what it proved at 95%, and whether the claim survived the whole suite."""
 
-    attack   that was run
-    close    its bound at 95%
-    sure     its bound at the confidence of the whole suite
-    """
-
-    attack: Attack
-    close: AuditReport
-    sure: AuditReport
+    attack: Attack  # that was run
+    close: AuditReport  # at 95%
+    sure: AuditReport  # at the confidence of the whole suite
 
     @property
     def verdict(self) -> str:
@@ -54,12 +49,11 @@ def audit(
     >>> report.verdict, 0.5 < report.lower_bound < 1
     ('not refuted (p = ...)', True)
     """
-    blocks = {
-        (neighbour, block): _block(attack, count, neighbour, seed, block)
-        for neighbour in (0, 1)
-        for block, count in enumerate(_counts(attack, runs))
-    }
-    return _report(attack, _sides(blocks), confidence)
+    sides = [
+        np.concatenate([_block(*task) for task in _tasks([attack], runs, seed) if task[2] == side])
+        for side in (0, 1)
+    ]
+    return _report(attack, sides, confidence)
 
 
 def audit_all(
@@ -83,21 +77,18 @@ def audit_all(
     """
     chosen = list(attacks)
     each = 1 - (1 - confidence) / max(1, suite or len(chosen))
-    found: dict[str, Blocks] = {attack.name: {} for attack in chosen}
-    tasks = [
-        (attack, count, neighbour, seed, block)
-        for attack in chosen
-        for neighbour in (0, 1)
-        for block, count in enumerate(_counts(attack, runs))
-    ]
+    found: dict[str, dict[tuple[int, int], Array]] = {attack.name: {} for attack in chosen}
     results: dict[str, Audited] = {}
-    with _pool(workers) as pool:
-        for (attack, _, neighbour, _, block), scores in _done(tasks, pool):
+    with process_pool(workers, "forkserver") if workers > 1 else nullcontext() as pool:
+        for (attack, _, *place), scores in _done(_tasks(chosen, runs, seed), pool):
             blocks = found[attack.name]
-            blocks[neighbour, block] = scores
+            blocks[place[0], place[2]] = scores
             progress(attack.name)
             if len(blocks) == blocks_of(attack, runs):
-                sides = _sides(blocks)
+                sides = [
+                    np.concatenate([blocks[key] for key in sorted(blocks) if key[0] == side])
+                    for side in (0, 1)
+                ]
                 result = audit_sides(attack, sides, confidence=each, close=close)
                 results[attack.name] = result
                 finished(result)
@@ -105,7 +96,7 @@ def audit_all(
 
 
 def audit_sides(
-    attack: Attack, sides: tuple[Array, Array], *, confidence: float = 0.999, close: float = 0.95
+    attack: Attack, sides: Sequence[Array], *, confidence: float = 0.999, close: float = 0.95
 ) -> Audited:
     """What scores that exist already prove: those of the first neighbour, and of the second."""
     return Audited(attack, *(_report(attack, sides, level) for level in (close, confidence)))
@@ -113,48 +104,31 @@ def audit_sides(
 
 def blocks_of(attack: Attack, runs: int) -> int:
     """How many blocks one attack takes, both sides together."""
-    return 2 * len(_counts(attack, runs))
+    return sum(1 for _ in _tasks([attack], runs, 0))
 
 
-def _report(attack: Attack, sides: tuple[Array, Array], confidence: float) -> AuditReport:
+def _report(attack: Attack, sides: Sequence[Array], confidence: float) -> AuditReport:
     claim = attack.claim
-    report = audit_scores(
-        *sides,
-        delta=claim.delta,
-        confidence=confidence,
-        method=claim.method,
-        claim=claim.epsilon,
-    )
+    about: dict[str, Any] = {"delta": claim.delta, "method": claim.method, "claim": claim.epsilon}
+    report = audit_scores(*sides, confidence=confidence, **about)
     return replace(report, attack=attack.name, contributions=claim.contributions)
 
 
-def _counts(attack: Attack, runs: int) -> list[int]:
-    runs = max(min(runs, ALWAYS), round(attack.effort * runs))
-    return [min(BLOCK, runs - start) for start in range(0, runs, BLOCK)]
+def _tasks(attacks: Iterable[Attack], runs: int, seed: int) -> Iterator[Task]:
+    for attack in attacks:
+        many = max(min(runs, ALWAYS), round(attack.effort * runs))
+        for neighbour in (0, 1):
+            for block, start in enumerate(range(0, many, BLOCK)):
+                yield attack, min(BLOCK, many - start), neighbour, seed, block
 
 
 def _block(attack: Attack, runs: int, neighbour: int, seed: int, block: int) -> Array:
     return attack.scores(runs, neighbour, 100_000 * seed + block)
 
 
-def _sides(blocks: Blocks) -> tuple[Array, Array]:
-    first, second = (
-        np.concatenate([blocks[key] for key in sorted(blocks) if key[0] == neighbour])
-        for neighbour in (0, 1)
-    )
-    return first, second
-
-
-def _pool(workers: int) -> Any:
-    if workers <= 1:
-        return nullcontext()
-    return process_pool(workers, "forkserver")
-
-
-def _done(tasks: list[tuple[Any, ...]], pool: Executor | None) -> Iterator[tuple[Any, Array]]:
+def _done(tasks: Iterator[Task], pool: Executor | None) -> Iterator[tuple[Task, Array]]:
     if pool is None:
-        for task in tasks:
-            yield task, _block(*task)
+        yield from ((task, _block(*task)) for task in tasks)
         return
     jobs = {pool.submit(_named, task[0].name, task[0].claim, *task[1:]): task for task in tasks}
     for job in as_completed(jobs):

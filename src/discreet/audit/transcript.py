@@ -25,25 +25,15 @@ from discreet.privacy.noise import Noise, Size
 
 
 class Seen(NamedTuple):
-    """One release: its centre before the noise, its value, its scale.
+    """One release."""
 
-    centre   what the noise was added to
-    value    what was released
-    scale    of the noise
-    """
-
-    centre: Array
-    value: Array
-    scale: float
+    centre: Array  # before the noise
+    value: Array  # that was released
+    scale: float  # of the noise
 
 
 class _Draw:
-    """Noise that notices what it is added to: `centre + draw` is the release.
-
-    source   notes what this is added to
-    scale    of the draw
-    drawn    its values
-    """
+    """Noise that notices what it is added to: `centre + draw` is the release."""
 
     __array_ufunc__ = None  # arrays leave the addition to us
 
@@ -64,9 +54,6 @@ class Tapped(SeededNoise):
     """Real noise; keeps a record of every Gaussian release that a mechanism makes with it.
 
     After `limit` releases the run is cut short: rows of later batches are not the canary's.
-
-    noise   that is drawn
-    limit   releases after which the run is cut short; None: it runs to its end
     """
 
     def __init__(self, noise: Noise, limit: int | None = None) -> None:
@@ -81,33 +68,25 @@ class Tapped(SeededNoise):
         return value
 
     def gaussian(self, std: float, size: Size, spacing: float = 0.0) -> Any:
-        """Noise that is recorded together with the value it hides."""
         if self._limit is not None and len(self.seen) >= self._limit:
             raise Enough
         return _Draw(self, std, self._noise.gaussian(std, size, spacing))
 
     def spawn(self, count: int) -> list[Any]:
-        """All parts of a learner draw here."""
-        return [self] * count
+        return [self] * count  # all parts of a learner draw here
 
     def state(self) -> str:
-        """Nothing to resume from."""
         return ""
 
     def uniform(self, size: Size) -> Array:
-        """Floats strictly between 0 and 1."""
         return self._noise.uniform(size)
 
     def normal(self, size: Size) -> Array:
-        """Standard normal floats."""
         return self._noise.normal(size)
 
 
 class Forced(Tapped):
-    """The releases of another run, whatever the data: only the centres are this run's own.
-
-    script   the releases to repeat, in their order
-    """
+    """The releases of another run, whatever the data: only the centres are this run's own."""
 
     def __init__(self, script: list[Seen]) -> None:
         self._script = script
@@ -122,7 +101,6 @@ class Forced(Tapped):
         return value.copy()
 
     def gaussian(self, std: float, size: Size, spacing: float = 0.0) -> Any:
-        """The next value of the script."""
         return _Draw(self, std, self._script[len(self.seen)].value)
 
     def uniform(self, size: Size) -> Array:
@@ -131,15 +109,11 @@ class Forced(Tapped):
 
 
 class Compared(NamedTuple):
-    """The releases of one run, with the centres of the true data and those of its neighbour.
+    """The releases of one run, with the centres of the true data and those of its neighbour."""
 
-    neighbour     which data set was the true one
-    here, there   releases, with the centres of the true data and of the other
-    """
-
-    neighbour: int
-    here: list[Seen]
-    there: list[Seen]
+    neighbour: int  # the true one
+    here: list[Seen]  # with the centres of the true data
+    there: list[Seen]  # with those of the other
     outcome: Any  # what the run in the true neighbour returned; None if it was cut short
 
     @property

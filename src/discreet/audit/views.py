@@ -23,7 +23,6 @@ from discreet.audit.transcript import Compared, compare
 from discreet.local.questions import Channel
 from discreet.privacy import SeededNoise, Tree
 from discreet.privacy.noise import Noise
-from discreet.privacy.observation import observed, values
 from discreet.privacy.toeplitz import Buffered, SquareRoot, noise_matrix
 from discreet.privacy.tree import TreeSum
 
@@ -73,22 +72,20 @@ class Likelihood:
         return np.array([self.compared(claim, i % 2, noise).mu for i in range(runs)]) / claim.mu
 
 
-def whitening(mechanism: str | Tree, move: Array, horizon: int | None = None) -> Array:
-    """The weights of the best linear score for a change `move` of the inputs, by round.
-
-    `move` is as long as the horizon, or as the rounds that are seen of it. A direction without any
-    noise, which only a bug can leave, gets a huge weight.
-    """
-    rounds = len(move)
+def mixed(mechanism: str | Tree, rounds: int, horizon: int | None = None) -> Array:
+    """B: the noise of the first so many running sums is B z."""
     horizon = horizon or rounds
-    if isinstance(mechanism, Tree):
-        columns = 6 * rounds  # more than there are nodes
-        tree = TreeSum(mechanism.fitted(horizon, pure=False), horizon, columns, one_noise(columns))
-        mixing = np.array([tree.add(np.zeros(columns)) for _ in range(rounds)])
-    else:
+    if not isinstance(mechanism, Tree):
         filtered = Buffered.fitted(horizon) if mechanism == "blt" else SquareRoot(horizon)
-        mixing = noise_matrix(filtered, rounds)
-    return best_weights(mixing, np.cumsum(move))
+        return noise_matrix(filtered, rounds)
+    columns = 6 * rounds  # more than there are nodes
+    tree = TreeSum(mechanism.fitted(horizon, pure=False), horizon, columns, one_noise(columns))
+    return np.array([tree.add(np.zeros(columns)) for _ in range(rounds)])
+
+
+def whitening(mechanism: str | Tree, move: Array, horizon: int | None = None) -> Array:
+    """The weights of the best linear score for a change `move` of the inputs, by round."""
+    return best_weights(mixed(mechanism, len(move), horizon), np.cumsum(move))
 
 
 def one_noise(columns: int) -> Callable[[int, int], Array]:
@@ -98,7 +95,10 @@ def one_noise(columns: int) -> Callable[[int, int], Array]:
 
 
 def best_weights(mixing: Array, move: Array) -> Array:  # (outputs, noises), (outputs,)
-    """The best linear score of outputs = data + mixing z, for a change `move` of the data."""
+    """The best linear score of outputs = data + mixing z, for a change `move` of the data.
+
+    A direction without any noise, which only a bug can leave, gets a huge weight.
+    """
     covariance = mixing @ mixing.T + 1e-9 * np.eye(len(mixing))
     return np.asarray(np.linalg.solve(covariance, move))
 
@@ -110,24 +110,20 @@ def summed(sums: Array, weights: Array, first: int) -> Array:  # (rounds, runs) 
     return np.stack([weights @ sums, since[0] - before, since.mean(axis=0), since[-1]], axis=1)
 
 
-def wiretapped(
-    serve: Callable[[Claim, int, int, SeededNoise], Any],
-    read: Callable[[Claim, list[Array]], Array],
-) -> Draw:
-    """One simulation after another, `serve(claim, runs, neighbour, noise)`, until enough is heard.
+def in_crowds(simulated: Callable[[Claim, int, SeededNoise], Array]) -> Draw:
+    """Scores of reports: `simulated(claim, neighbour, noise)` again and again, until it is enough.
 
-    Everybody in it is the canary, so each report that `read(claim, reports)` scores is a run.
+    Everybody in a simulation is the canary; so many reports as one person sends are a run.
     """
 
     def draw(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-        scores = list[Array]()
-        while sum(map(len, scores)) < runs:
-            with observed("report") as heard:
-                serve(claim, runs, neighbour, noise)
-            scores.append(read(claim, values(heard)))
-        return np.concatenate(scores)[:runs]
+        k = claim.contributions
+        scores = np.empty(0)
+        while len(scores) < k * runs:
+            scores = np.append(scores, simulated(claim, neighbour, noise))
+        return rounded(scores[: k * runs].reshape(runs, k).sum(axis=1))
 
-    draw.__doc__ = serve.__doc__
+    draw.__doc__ = simulated.__doc__
     return draw
 
 

@@ -49,6 +49,7 @@ class Belief:
     answered: float = 1.0  # fraction of decisions that had rewards, if some windows had none
     moved: bool = False  # whether theta was ever seen to move
     calm: int = 0  # decisions since it was last seen to move
+    public_rows: int = 0  # of an old log that was declared public, and is in here without noise
 
     @property
     def steady(self) -> bool:

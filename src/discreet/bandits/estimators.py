@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.arrays import Array
+from discreet.arrays import Array, upper_triangle
 from discreet.bandits.belief import Belief
 from discreet.bandits.holdout import Holdout
 from discreet.bandits.learner import RESUMED_TWICE
@@ -45,7 +45,6 @@ from discreet.least_squares.blocks import SHARED, Blocks
 from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Ledger
 from discreet.privacy.accumulator import NoisySum
-from discreet.privacy.mechanisms import upper_triangle
 from discreet.privacy.noise import Noise
 from discreet.privacy.release import Release
 from discreet.state import Stateful
@@ -207,7 +206,21 @@ class InformationWeighted(Estimator):
     def first(self) -> int:  # type: ignore[override]
         """After so many rounds an estimate is about as large as its noise."""
         mu = self.mu(self.share) / self.budget.contributions
-        return max(8, math.ceil(TUNING.first * self.dim / mu))
+        return max(8, math.ceil(TUNING.first * self.dim / (mu * min(self.unit, 1.0))))
+
+    @property
+    def typical(self) -> float | None:
+        """The stated size of rewards, in units of the largest."""
+        stated = self.model.typical_reward
+        return None if stated is None else stated / self.scale
+
+    @property
+    def unit(self) -> float:
+        """About how much features change rewards, in halves of their range; publicly assumed."""
+        if self.typical is None:
+            return 1.0 if self.model.link == "identity" else TUNING.steep
+        low, high = self.limits
+        return 2 * self.typical / (high - low)
 
     def size(self, rounds: int, windows: int) -> int:
         """As always, but no longer than half of the half-life."""
@@ -229,7 +242,7 @@ class InformationWeighted(Estimator):
     def policy(self, name: str, stage: Stage) -> Policy:
         """Uniform until something is known; where rewards are few, until it is convincing."""
         belief = stage.belief
-        if belief.informed and belief.answered < TUNING.seldom and not belief.convincing:
+        if belief.informed and not belief.steady and not belief.convincing:
             return Uniform()
         if self.model.half_life == "auto":  # windows are short, but no more is explored for that
             usual = max(stage.size, math.ceil(self.growth * stage.rounds))
@@ -255,20 +268,16 @@ class InformationWeighted(Estimator):
         """Before anything was released."""
         low, high = self.limits
         half = (high - low) / 2
-        typical = self.model.typical_reward
         linear = self.model.link == "identity"
-        unit = 1.0 if linear else TUNING.steep
-        if typical is not None:
-            unit = typical / self.scale / half
         blocks = len({*(self.model.blocks or ())} - {SHARED}) if self._apart else 1
         has_intercept = not linear or low + high != 0
         return Belief.prior(
             self.dim + has_intercept,
             TUNING.noise if has_intercept else TUNING.noise * half**2,
-            radius=unit * math.sqrt(blocks),  # as much in every block
-            may_clip=not self.budget.off,
+            radius=self.unit * math.sqrt(blocks),  # as much in every block
+            may_clip=not self.budget.off and self.unit >= 1,  # else few rewards are as large
             constant=TUNING.constant / math.hypot(1, TUNING.constant) if has_intercept else 0.0,
-            intercept_std=unit,
+            intercept_std=self.unit,
         )
 
     def open(
@@ -290,7 +299,9 @@ class InformationWeighted(Estimator):
         rows = (
             size if belief.steady else min(size, max(self.first, math.ceil(belief.answered * size)))
         )
-        view = transform(belief, rows, total.release.scale, self.limits, link, self.structure)
+        view = transform(
+            belief, rows, total.release.scale, self.limits, link, self.structure, self.typical
+        )
         return WeightedWindow(size, view, total)
 
 

@@ -21,6 +21,7 @@ from discreet.privacy import Budget, Ledger
 from discreet.privacy.noise import Noise
 
 SCOPE = "log, "  # before the name of a window, in what is booked
+PUBLIC = "whoever is in the old log that it began with: {:,} rows, declared public, without noise"
 
 
 def bounded(
@@ -69,7 +70,9 @@ def learned_from(
             )
             ledger = ledger._including(*booked)
         belief, _ = window.close(belief)
-    return (replace(belief, may_clip=prior.may_clip) if public else belief), ledger
+    if public:
+        belief = replace(belief, may_clip=prior.may_clip, public_rows=len(rows))
+    return belief, ledger
 
 
 def _windows(estimator: InformationWeighted, rows: int) -> Iterator[tuple[int, int]]:

@@ -25,16 +25,10 @@ from discreet.bandits.learner import FOREVER, Bandit
 from discreet.bandits.local import LocalReports
 from discreet.bandits.parts import Model, People
 from discreet.bandits.policies import POLICIES, Always, Mixed, Stage, Uniform
-from discreet.bandits.predictions import (
-    LEVEL,
-    Prediction,
-    Summary,
-    Weights,
-    effects,
-    half_width,
-    lengths,
-)
+from discreet.bandits.predictions import LEVEL, Prediction, Summary, Weights
+from discreet.bandits.schedule import Schedule
 from discreet.bandits.visitors import Visitors
+from discreet.bandits.window import expected
 from discreet.decisions import Policy
 from discreet.evaluation.worth import CONFIDENCE, Totals, Value, needed, values
 from discreet.features import FeatureMap
@@ -48,9 +42,7 @@ DEFAULTS = {"joint": "ucb", "local": "thompson", "shuffled": "ucb"}  # policies
 CURRENCY = {"joint": "gaussian", "local": "pure", "shuffled": "shuffled"}
 HELD_OUT = 2**32 - 1  # a stream of its own beside those of windows
 MANY = 400  # features beyond which policy="auto" is "descent"
-FRACTION = 0.25  # of what is left of mu^2, for each window, where they share it without a horizon
 ENOUGH = 500  # first windows up to a horizon, before a link can be worth more than the identity
-RESERVE = 1e-3  # of what is left, that the last window up to a horizon leaves
 
 
 class LinearBandit(Bandit):
@@ -157,7 +149,7 @@ class LinearBandit(Bandit):
         self._recipe: Estimator | None = None
         self._reports: LocalReports | None = None
         if kind == "joint":
-            self._recipe = self._shared_among_windows(budget)
+            self._recipe = self._planned(budget)
         else:
             self._reports = LocalReports.between(self, budget, self.policy_name)
         self._warn_of_link()
@@ -201,7 +193,7 @@ class LinearBandit(Bandit):
                 stacklevel=3,
             )
 
-    def _shared_among_windows(self, budget: Budget) -> Estimator:
+    def _planned(self, budget: Budget) -> Estimator:
         """The estimator, with what each window has of the budget."""
         limits = (self.reward_range[0] / self._scale, self.reward_range[1] / self._scale)
 
@@ -212,16 +204,7 @@ class LinearBandit(Bandit):
                 self.dim, budget, limits, self._scale, self.model, self.people, self.holdout, share
             )
 
-        if not self.people.shares:
-            return sharing(None)
-        if self.horizon is None:
-            return sharing(FRACTION)
-        windows = 1  # the more windows, the noisier each, and the longer the first
-        while True:
-            recipe = sharing(1 / windows)
-            if self._windows(recipe, recipe.prior) <= windows:
-                return recipe
-            windows += 1
+        return Schedule.of(sharing, self.horizon, self.people.shares).estimator
 
     @property
     def _estimator(self) -> Estimator:
@@ -254,9 +237,9 @@ class LinearBandit(Bandit):
     @property
     def reward_middle(self) -> float:
         """Of the rewards, where predictions are linear and have an intercept."""
-        low, high = self.reward_range
-        linear = self.model.link == "identity"
-        return (low + high) / 2 if self._belief.constant and linear else 0.0
+        if not self._belief.constant or self.model.link != "identity":
+            return 0.0
+        return expected(self.reward_range, self.model.typical_reward)
 
     @property
     def reward_unit(self) -> float:
@@ -274,16 +257,14 @@ class LinearBandit(Bandit):
         rows = finite("features", features)
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"features must have shape (n, {self.dim}), got {rows.shape}")
-        weights = Weights.of(self._belief)
-        rows = rows / self.norm_bound
-        middle = self.reward_middle + self.reward_unit * (rows @ weights.mean + weights.level)
-        error = half_width(level) * self.reward_unit * weights.errors(rows)
-        low, high = self.reward_range
         nu = link_named(self.model.link).mean
-        mean, least, largest = (
-            np.clip(nu(each), low, high) for each in (middle, middle - error, middle + error)
+        return self._weights.predicted(rows, nu, self.reward_range, level)
+
+    @property
+    def _weights(self) -> Weights:
+        return Weights.of(
+            self._belief, self.reward_unit / self.norm_bound, self.reward_unit, self.reward_middle
         )
-        return Prediction(mean, least, largest, level)
 
     def summary(self, feature_map: FeatureMap | None = None, *, level: float = LEVEL) -> Summary:
         """What each feature adds to the expected reward, with credible intervals; print it.
@@ -293,12 +274,9 @@ class LinearBandit(Bandit):
         """
         if feature_map is not None and feature_map.dim != self.dim:
             raise ValueError(f"this map has {feature_map.dim} features, the bandit {self.dim}")
-        weights = Weights.of(self._belief)
-        unit = self.reward_unit / self.norm_bound
         names = [f"x{i}" for i in range(self.dim)] if feature_map is None else feature_map.names
         scale = 1.0 if feature_map is None else feature_map.scale
-        found = effects(names, unit * weights.mean, unit * lengths(weights.root), scale, level)
-        return Summary(found, self.reward_middle + self.reward_unit * weights.level, level)
+        return self._weights.summary(names, scale, level)
 
     def values(self, confidence: float = CONFIDENCE) -> tuple[Value, ...]:
         """What the policy was worth after each release, in the user's units; safe to publish.
@@ -331,7 +309,11 @@ class LinearBandit(Bandit):
     @property
     def guarantee(self) -> Guarantee:
         """The computed promise."""
-        return self._estimator.guarantee(self._ledger, self.noise, self.people.visits or "")
+        promise = self._estimator.guarantee(self._ledger, self.noise, self.people.visits or "")
+        rows = getattr(self._belief, "public_rows", 0)
+        if not rows:
+            return promise
+        return replace(promise, unprotected=(*promise.unprotected, history.PUBLIC.format(rows)))
 
     # -- windows ----------------------------------------------------------------------------------
 
@@ -341,8 +323,9 @@ class LinearBandit(Bandit):
         A private log is released as the bandit's own windows are, and counted in the guarantee;
         its rounds are none of this bandit's. Whoever is in it and comes again has so many rounds
         more: a limit of `People(rounds=k)` is on both together. With `public=True`, for logs that
-        may be published, there is neither noise nor cost. Rows and rewards beyond their bounds are
-        clipped; those that are not finite count for nothing.
+        may be published, there is neither noise nor cost, which the guarantee lists under
+        `unprotected` from then on. Rows and rewards beyond their bounds are clipped; those that are
+        not finite count for nothing.
 
         >>> from discreet.privacy import SeededNoise
         >>> rng = np.random.default_rng(0)
@@ -377,36 +360,11 @@ class LinearBandit(Bandit):
 
     def _size(self) -> int:
         opened = self._belief.windows + (self._window is not None)
-        return self._at_first(self._estimator.size_after(self._belief, self.rounds, opened))
+        return self._schedule.size(self._belief, self.rounds, opened)
 
-    def _at_first(self, size: int, rounds: int | None = None) -> int:
-        if (self.rounds if rounds is None else rounds) or self.horizon is None:
-            return size
-        return min(size, max(1, self.horizon // 3))  # some rounds must be left to profit
-
-    def _windows(self, estimator: Estimator, belief: Any, rounds: int = 0, opened: int = 0) -> int:
-        """How many windows are to come, up to the horizon: public."""
-        assert self.horizon is not None
-        count = 0
-        while rounds < self.horizon:
-            size = estimator.planned(belief, rounds, opened + count)
-            rounds += self._at_first(size, rounds)
-            count += 1
-        return count
-
-    def _share(self, ledger: Ledger, opened: int, size: int) -> float | None:
-        """Of mu^2 for a window of this size; None, all of it, where windows are disjoint.
-
-        What is left, by this window and those that follow it; without a horizon a fraction of what
-        is left. Something always stays: a window that is dropped (`discard`) is opened again.
-        """
-        if not self.people.shares:
-            return None
-        left = 1 - ledger.spent()
-        if self.horizon is None:
-            return FRACTION * left
-        windows = 1 + self._windows(self._estimator, self._belief, self.rounds + size, opened + 1)
-        return min(1 / windows, 1 - RESERVE) * left
+    @property
+    def _schedule(self) -> Schedule:
+        return Schedule(self._estimator, self.horizon, self.people.shares)
 
     def _into_window(self, rows: Array, rewards: Array, rounds: Any) -> None:
         assert self._window is not None
@@ -450,7 +408,7 @@ class LinearBandit(Bandit):
         """A new window, and the ledger with what it books."""
         if size is None:
             return None, ledger
-        share = self._share(ledger, belief.windows, size)
+        share = self._schedule.share(belief, ledger, self.rounds, belief.windows, size)
         window = self._estimator.open(belief, size, self.noise, share)
         window.attach(self._estimator, self.noise)
         return window, ledger._including(*window.opening)

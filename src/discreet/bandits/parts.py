@@ -74,9 +74,10 @@ class Model:
     half_life        decisions after which a reward counts half; windows are at most half as long.
                      "auto" forgets only when releases show that theta has moved, and has short
                      windows then; None: never
-    typical_reward   about how large expected rewards and their differences are, in units of the
-                     rewards, from what is publicly known: .03 for clicks of 3%. Rather too large
-                     than too small. None: half of the reward range
+    typical_reward   about how large expected rewards are, and what features change in them, in
+                     units of the rewards, from what is publicly known: .03 for clicks of 3%. It is
+                     expected before anything is known; the smaller, the longer the first window.
+                     Wrong by 3 costs less than saying nothing. None: half of the reward range
 
     >>> Model(blocks=[0, 0, 1])
     Model(link='identity', blocks=(0, 0, 1), half_life=None, typical_reward=None)

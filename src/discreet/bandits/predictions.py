@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from discreet.arrays import Array
+from discreet.arrays import Array, row_norms
 from discreet.bandits.belief import Belief
 from discreet.least_squares.posterior import root
 
@@ -65,9 +65,10 @@ class Summary:
 
 @dataclass(frozen=True)
 class Weights:
-    """theta with its error, for rows phi in the unit ball, in the belief's units.
+    """theta with its error, in the user's units.
 
-    The prediction is <phi, mean> + level, with an error of variance |root' phi + offset|^2.
+    The prediction for a row is <row, mean> + level, with an error of variance
+    |root' row + offset|^2.
     """
 
     mean: Array  # (features,)
@@ -76,18 +77,32 @@ class Weights:
     offset: Array  # (d,)
 
     @classmethod
-    def of(cls, belief: Any) -> "Weights":
-        """From a belief."""
+    def of(cls, belief: Any, unit: float, reward: float, middle: float) -> "Weights":
+        """From a belief whose weights are in this unit, and rewards too, from the middle."""
         if not isinstance(belief, Belief):
             raise ValueError("intervals need trust='joint', and a policy other than 'descent'")
         prior = belief.prior_precision(max(WIDE, belief.radius))
         posterior = belief.posterior.with_prior(prior)
         mean, level = belief.split(posterior.mean)
-        return cls(mean, float(level), *belief.split(root(posterior.covariance)))
+        error, offset = belief.split(root(posterior.covariance))
+        return cls(unit * mean, middle + reward * float(level), unit * error, reward * offset)
 
-    def errors(self, rows: Array) -> Array:  # (n, features) -> (n,)
-        """Standard deviations of predictions."""
-        return lengths(rows @ self.root + self.offset)
+    def predicted(
+        self, rows: Array, nu: Any, limits: tuple[float, float], confidence: float
+    ) -> Prediction:
+        """Means nu(<row, mean> + level) within the limits."""
+        middle = rows @ self.mean + self.level
+        half = half_width(confidence) * row_norms(rows @ self.root + self.offset, "l2")
+        mean, low, high = (
+            np.clip(nu(each), *limits) for each in (middle, middle - half, middle + half)
+        )
+        return Prediction(mean, low, high, confidence)
+
+    def summary(self, names: Sequence[str], scale: float, confidence: float) -> Summary:
+        """What features add that are `scale` where they apply fully."""
+        errors = row_norms(self.root, "l2")
+        found = effects(names, self.mean, errors, scale, confidence)
+        return Summary(found, self.level, confidence)
 
 
 def half_width(level: float) -> float:
@@ -106,8 +121,3 @@ def effects(
         Effect(name, scale * w, scale * (w - z * e), scale * (w + z * e))
         for name, w, e in zip(names, weights.tolist(), errors.tolist(), strict=True)
     )
-
-
-def lengths(rows: Array) -> Array:
-    """|row| of each row."""
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import Array
+from discreet.arrays import Array, vector_to_symmetric
 from discreet.bandits.belief import Belief
 from discreet.bandits.tuning import TUNING
 from discreet.bandits.window import COUNT, LONGEST, TOTALS, VALUE, Transform
@@ -37,7 +37,6 @@ from discreet.least_squares.shrinkage import (
     product_covariance,
     shrunk,
 )
-from discreet.privacy.mechanisms import vector_to_symmetric
 
 SCALES = np.geomspace(0.1, 10.0, 81)  # std of residuals against the expected one
 LONGER = 2 ** (np.arange(17) / 4)  # times as long

@@ -15,7 +15,6 @@ class Tuning:
     first: float = 4.0  # decisions, times d / mu: then an estimate is as large as its noise
     growth: float = 0.5  # of the rounds before a window; at least the first window's length
     shared_growth: float = 2.0  # the same where windows share the budget: fewer have more each
-    seldom: float = 0.5  # of decisions that have a reward: fewer make windows long
     # half_life="auto": a change shows at a window's end, so they are short.
     still: float = 0.1  # longest window, of the rounds since a change has shown, or of all
     moving: float = 1.5  # first windows: the longest after a change; 4 or 1 follow drift less well

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.budget import pseudonym
+from discreet.privacy.people import pseudonym
 from discreet.state import Stateful, damaged, register
 
 Person = str | bytes | int

@@ -268,6 +268,7 @@ def transform(
     limits: tuple[float, float],
     link: BoundedLink | None,
     blocks: Blocks | None = None,
+    typical: float | None = None,
 ) -> Transform:
     """The transform of a window of so many decisions, whose release has this noise."""
     d = len(belief.mean)
@@ -275,10 +276,10 @@ def transform(
     low, high = limits
     middle = 0.0
     half = 1.0
-    if belief.constant or link is not None:  # rewards become (y - middle) / half in [-1, 1]
-        middle = (low + high) / 2
+    if belief.constant or link is not None:  # rewards become (y - middle) / half
+        middle = expected(limits, typical)
         half = (high - low) / 2
-        low, high = -1.0, 1.0
+        low, high = (low - middle) / half, (high - middle) / half
     steepness = 1.0 if link is None else float(linear(link, 0.0, middle, half)[1])
     centre = _within(belief.mean, LONGEST)
     largest = max(abs(low), abs(high))
@@ -293,7 +294,7 @@ def transform(
     # rho = 1 in the first window: nothing is known about theta, and residuals show as they are
     first = belief.effective_rows == 0
     plain = clip >= bound or first
-    careful = belief.covariance
+    careful = _finite(belief.covariance)
     return Transform(
         centre,
         (0.0 if plain else 1.0) * _finite(root(careful) / math.sqrt(nu)),
@@ -306,6 +307,14 @@ def transform(
         belief.constant,
         balance,
     )
+
+
+def expected(limits: tuple[float, float], typical: float | None) -> float:
+    """A reward, before anything is known: of this size, or in the middle of the range."""
+    low, high = limits
+    if typical is None:
+        return (low + high) / 2
+    return min(max(typical if high > 0 else -typical, low), high)
 
 
 def bounded(link: Link, scale: float) -> BoundedLink | None:

@@ -136,6 +136,8 @@ def _chosen(part: str | None, epsilon: float) -> "list[Attack]":
 def _table(results: "list[Audited]") -> "Table":
     from rich.table import Table
 
+    from discreet.experiments.power import verdict
+
     sure = 1 - (1 - results[0].sure.confidence) * len(results)
     table = Table(
         "attack",
@@ -149,7 +151,8 @@ def _table(results: "list[Audited]") -> "Table":
         caption=f"BROKEN: with {sure:.4g} confidence over all {len(results)} attacks together "
         "(Bonferroni). Not refuted: p is the chance of such scores if the claim holds, for the "
         "attack by itself. No power: it proves less than a tenth of the claim and would hardly "
-        "notice a leak. Gaussian and zCDP claims are attacked as such; fractions: of epsilon or mu",
+        "notice a leak; so many runs would have power if it did all that can be done. Gaussian and "
+        "zCDP claims are attacked as such; fractions: of epsilon or mu",
         caption_justify="left",
     )
     for column in table.columns:
@@ -167,7 +170,7 @@ def _table(results: "list[Audited]") -> "Table":
             f"{close.lower_bound:.3f}",
             f"{close.fraction:.0%}" + (" mu" if close.unit == "mu" else ""),
             f"{close.runs}",
-            result.verdict,
+            verdict(result),
             style=style,
         )
     return table

@@ -58,7 +58,7 @@ def dossier(
       discreet dossier http://127.0.0.1:8360/v1/bandits/welcome -o dossier.html
     """
     from discreet.experiments.dossier import Dossier, html, not_shared, record
-    from discreet.experiments.pages import assert_new, write_new
+    from discreet.experiments.writing import assert_new, write_atomically
 
     assert_new(out)
     for_machines = out.suffix == ".json"
@@ -71,9 +71,10 @@ def dossier(
         beside = not_shared(about["definition"])
         pages.append(Dossier(source=_named(source), audits=audits, beside=beside, **about))
     if for_machines:
-        write_new(out, json.dumps(record(pages[0]), indent=1, ensure_ascii=False) + "\n")
+        text = json.dumps(record(pages[0]), indent=1, ensure_ascii=False) + "\n"
     else:
-        write_new(out, html(*pages))
+        text = html(*pages)
+    write_atomically(out, text, new=True)
     print(f"Dossier: {out}")
     _stop_if_refuted([each for page in pages for each in page.audits or ()])
 

@@ -34,7 +34,8 @@ HELP = """Before any data: the error or regret to expect, what privacy costs, ho
                shuffled: nobody may, but a relay hides reports in a crowd;
                regret is 2 to 10 times joint trust's, errors 2 to 7 times.
       noise    spread of labels or rewards around their mean, relative to their
-               bound. Ratings in [0, 1] that scatter by .1: 0.1.
+               bound; with --label-range in the units of labels.
+               Ratings in [0, 1] that scatter by .1: 0.1.
       clicks   instead of noise, for rewards that are yes or no: how many are
                yes on average.
       gap      how much more the best action is worth than the average one,
@@ -93,6 +94,10 @@ Target = Annotated[
     float | None,
     _of("rows", "ERROR", "Also say how many rows this mean absolute error needs."),
 ]
+LabelRange = Annotated[
+    str | None,
+    _of("rows", "LOW,HIGH", "Public bounds of labels: units of noise, target, errors."),
+]
 Actions = Annotated[int | None, _of("rounds", "A", "Actions to choose from in a round (10).")]
 Gap = Annotated[
     float | None,
@@ -133,6 +138,7 @@ def start(
     html: Html = None,
     as_json: Json = None,
     target: Target = None,
+    label_range: LabelRange = None,
     actions: Actions = None,
     gap: Gap = None,
     clicks: Clicks = None,
@@ -155,7 +161,7 @@ def start(
         "people": people,
         "visits": visits,
     }
-    _assert_one_task(rows, rounds, {"target": target}, of_bandits)
+    _assert_one_task(rows, rounds, {"target": target, "label-range": label_range}, of_bandits)
     if visits is not None and people is None:
         raise ValueError("--visits goes with --people N: how many come again and again")
     budgets = _budgets(epsilon, delta)
@@ -166,7 +172,9 @@ def start(
     else:
         _bounded("--rows", rows, MOST)
         n = 10_000 if rows is None else rows
-        question = Question(features, n, 0.1 if noise is None else noise, delta, target)
+        bounds = _label_range(label_range)
+        spread = 0.05 * (bounds[1] - bounds[0]) if noise is None else noise
+        question = Question(features, n, spread, delta, target, bounds)
     run(question, budgets, trust=trust, files=Files(out, html, as_json))
 
 
@@ -190,13 +198,12 @@ def experiment(
     \b
       discreet forecast experiment --baseline .10 --lift .02 --arms 2 --epsilon 1
     """
-    from discreet.evaluation.forecast import Trial
     from discreet.experiments.sheet import Files, run
-    from discreet.experiments.trial_forecast import TrialQuestion
+    from discreet.experiments.trial_forecast import Trial
 
     trial = Trial(baseline, lift, arms, looks, power, delta)
     files = Files(out, html, as_json)
-    run(TrialQuestion(trial), _budgets(epsilon, delta), trust=None, files=files)
+    run(trial, _budgets(epsilon, delta), trust=None, files=files)
 
 
 def _assert_one_task(
@@ -224,7 +231,7 @@ def _features(dim: int | None, sample: Path | None, norm_bound: float, *, sets: 
 
 def _budgets(epsilons: str, delta: float) -> list[float]:
     """The budgets; what is weak about them is said."""
-    from discreet.privacy.budget import weaknesses
+    from discreet.privacy.release import weaknesses
 
     try:
         found = [float(each) for each in epsilons.split(",")]
@@ -235,6 +242,16 @@ def _budgets(epsilons: str, delta: float) -> list[float]:
         for weakness in weaknesses(each, delta):
             print(f"discreet: {weakness}", file=sys.stderr)
     return found
+
+
+def _label_range(given: str | None) -> tuple[float, float]:
+    if given is None:
+        return -1.0, 1.0
+    try:
+        low, high = (float(each) for each in given.split(","))
+    except ValueError:
+        raise ValueError(f"--label-range takes two numbers such as 60,220, got {given!r}") from None
+    return low, high
 
 
 def _bounded(name: str, value: float | None, most: float) -> None:

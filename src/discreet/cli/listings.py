@@ -59,8 +59,8 @@ def learners() -> None:
                       title=f'learners of task = "{task.name}"', title_justify="left")  # fmt: skip
         for name, entry in task.learners.items():
             words = f"{entry.about}\nreference: {entry.reference}"
-            if entry.options:
-                words += f"\noptions: {', '.join(entry.options)}"
+            if options := task.options(entry):
+                words += f"\noptions: {', '.join(options)}"
             table.add_row(name, entry.trust, Text(words))
         Console().print(table)
 

@@ -112,8 +112,9 @@ def run_and_show(
 
     from discreet.experiments.live import live_table
     from discreet.experiments.report import BESIDE, write_report
-    from discreet.experiments.runner import load, run, write_atomically
+    from discreet.experiments.runner import load, run
     from discreet.experiments.tasks import cells_of
+    from discreet.experiments.writing import write_atomically
 
     @functools.cache
     def worth() -> "Worth | None":

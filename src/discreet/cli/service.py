@@ -229,6 +229,10 @@ def create(
         list[str] | None, Option(help="Only for this bandit; may be repeated.")
     ] = None,
     rate: Annotated[float | None, Option(help="Most requests, and decisions, a second.")] = None,
+    share: Annotated[
+        float | None,
+        Option(help="Most of a horizon, or of each window without one: 0.25; 1 is all."),
+    ] = None,
     url: Url = None,
     store: StoreUrl = None,
     secrets: Secrets = None,
@@ -238,7 +242,10 @@ def create(
     \b
       discreet keys create --name shop --scope decide --scope learn
     """
-    made = _access(url, store, secrets).create(name, scope, bandit, rate)
+    from discreet.service.messages import KeyBody
+
+    body = KeyBody(name, scope, bandit, rate, share)
+    made = _access(url, store, secrets).create(body)
     print(f"id: {made['id']}\nkey, shown once: {made['secret']}")
 
 

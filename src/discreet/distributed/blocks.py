@@ -84,7 +84,6 @@ class Blocks:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Like an array's: known before anything is asked."""
         return (len(self),) if self._columns is None else (len(self), self._columns)
 
     def __getitem__(self, places: slice | Places) -> "Blocks":

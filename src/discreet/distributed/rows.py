@@ -71,7 +71,6 @@ class DaskTable(Table):
         return DaskTable(blocks, blocks, lengths)
 
     def fold(self, query: Query, merge: Merge) -> Parts:
-        """Ask every block where it is, then merge the answers by a tree."""
         asked = dask.delayed(query, traverse=False)
         return _computed([dask.delayed(_answer)(b, asked) for b in self.blocks], merge)
 

@@ -59,7 +59,6 @@ class Partitions(Table):
         self._numbers = sorted(lengths)
 
     def fold(self, query: Query, merge: Merge) -> Parts:
-        """One pass: an answer of each partition, merged in their order."""
         task = partial(_folded, self._prepare, self._key, self._found, query, merge)
         answers = answers_of(self._frame, task)
         if any(number not in answers for number in self._numbers):
@@ -202,7 +201,6 @@ class Checked:
 
     @property
     def digest(self) -> tuple[int, int, bytes]:
-        """Of what was read so far."""
         return self._rows, self._width, self._hash.digest()
 
     def unlike(self, found: Digests | None, number: int) -> Refused | None:

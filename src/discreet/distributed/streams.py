@@ -99,7 +99,6 @@ class Stored(Table):
             yield numbers[: n * self._width].reshape(n, self._width), numbers[n * self._width :]
 
     def fold(self, query: Query, merge: Merge) -> Parts:
-        """One pass over the file."""
         self._passes += 1
         progress = Progress(f"pass {self._passes}", int(self.lengths.sum()))
         answer: Parts | None = None
@@ -133,7 +132,6 @@ class Progress:
         self._on = sys.stderr.isatty()
 
     def at(self, rows: int) -> None:
-        """So many more."""
         self._rows += rows
         step = 100 * self._rows // self._whole if self._whole else self._rows // 10**6
         if self._on and step != self._shown:
@@ -142,13 +140,11 @@ class Progress:
             print(f"\r{self._what}: {part} rows\x1b[K", end="", file=sys.stderr, flush=True)
 
     def over(self) -> None:
-        """Leave no trace."""
         if self._on:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def peeked(source: Any, columns: Sequence[str] | None = None) -> tuple[Iterator[Any], Any]:
-    """The batches of a source, and the first of them."""
     found = batches(source, columns)
     first = next(found, None)
     if first is None:

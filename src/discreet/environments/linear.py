@@ -34,16 +34,13 @@ class LinearWorld:
 
     @property
     def dim(self) -> int:
-        """Of the features."""
         return len(self.theta)
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """[0, 1] or [-1, 1]."""
         return (0.0, 1.0) if self.distribution == "zero-one" else (-1.0, 1.0)
 
     def people(self, n: int, rng: np.random.Generator, start: int = 0) -> People:
-        """The people of rounds start, ..., start + n - 1."""
         features = self.contexts(n, rng)
         if self.thetas is None:
             scores = features @ self.theta
@@ -80,7 +77,7 @@ def linear_world(
         mean, swing = (0.5, 0.4) if name == "half" else (0.1, 0.1)
         theta = np.sqrt(2) * np.append(mean, swing * sphere((d - 1,), rng))
         return LinearWorld(name, theta, partial(_constant, A, d), A, distribution="zero-one")
-    contexts = _fixed(A, theta, rng) if name == "fixed" else partial(_CONTEXTS[name], A, d)
+    contexts = _fixed(A, theta, rng) if name == "fixed" else partial(_drawn, name, A, d)
     distribution = "sign" if name == "sign" else "gaussian"
     return LinearWorld(name, theta, contexts, A, distribution, noise)
 
@@ -91,30 +88,21 @@ def sphere(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     return np.asarray(z / np.linalg.norm(z, axis=-1, keepdims=True))
 
 
-def _uniform(A: int, d: int, n: int, rng: np.random.Generator) -> Array:
-    return sphere((n, A, d), rng)
-
-
-def _short(A: int, d: int, n: int, rng: np.random.Generator) -> Array:
-    return 0.1 * sphere((n, A, d), rng)
-
-
-def _decaying(A: int, d: int, n: int, rng: np.random.Generator) -> Array:
-    z = rng.standard_normal((n, A, d)) * np.arange(1, d + 1) ** -1.5
-    return np.asarray(z / np.maximum(1, np.linalg.norm(z, axis=2))[..., None])
-
-
-def _rare(A: int, d: int, n: int, rng: np.random.Generator) -> Array:
+def _drawn(name: str, A: int, d: int, n: int, rng: np.random.Generator) -> Array:
+    """Features (n, A, d) of a world, rows in the unit ball."""
+    if name == "basis":
+        j = np.minimum(np.floor(-np.log2(1 - rng.random((n, A)))).astype(int), d - 1)
+        return np.asarray(np.eye(d)[j])
     z = rng.standard_normal((n, A, d))
-    odd = rng.random(n) < 0.01
-    z[odd, :, : d - 2] = 0
-    z[~odd, :, d - 2 :] = 0
-    return np.asarray(z / np.linalg.norm(z, axis=2)[..., None])
-
-
-def _basis(A: int, d: int, n: int, rng: np.random.Generator) -> Array:
-    j = np.minimum(np.floor(-np.log2(1 - rng.random((n, A)))).astype(int), d - 1)
-    return np.asarray(np.eye(d)[j])
+    if name == "rare":
+        odd = rng.random(n) < 0.01
+        z[odd, :, : d - 2] = 0
+        z[~odd, :, d - 2 :] = 0
+    if name == "decay":
+        z *= np.arange(1, d + 1) ** -1.5
+    lengths = np.linalg.norm(z, axis=2, keepdims=True)
+    rows = z / (np.maximum(1, lengths) if name == "decay" else lengths)
+    return np.asarray(0.1 * rows if name == "short" else rows)
 
 
 def _constant(A: int, d: int, n: int, rng: np.random.Generator) -> Array:
@@ -128,16 +116,6 @@ def _fixed(A: int, theta: Array, rng: np.random.Generator) -> Draw:
         second, first = np.sort(phi @ theta)[-2:]
         if first - second > 0.1:
             return lambda n, _: np.broadcast_to(phi, (n, *phi.shape)).copy()
-
-
-_CONTEXTS = {
-    "sphere": _uniform,
-    "sign": _uniform,
-    "short": _short,
-    "decay": _decaying,
-    "rare": _rare,
-    "basis": _basis,
-}
 
 
 def sparse_world(
@@ -158,7 +136,7 @@ def sparse_world(
     rng = generator(seed, b"spar")
     theta = np.zeros(d)
     theta[rng.choice(d, size=s, replace=False)] = rng.choice([-1.0, 1.0], size=s) / math.sqrt(s)
-    return LinearWorld("sparse", theta, partial(_uniform, A, d), A, noise=noise)
+    return LinearWorld("sparse", theta, partial(_drawn, "sphere", A, d), A, noise=noise)
 
 
 def gap_world(
@@ -208,7 +186,9 @@ def glm_world(
     A = _actions(actions)
     rng = generator(seed, b"glm ")
     theta = positive("scale", scale) * sphere((d,), rng)
-    return LinearWorld(link, theta, partial(_uniform, A, d), A, distribution="zero-one", link=link)
+    return LinearWorld(
+        link, theta, partial(_drawn, "sphere", A, d), A, distribution="zero-one", link=link
+    )
 
 
 def drifting_world(
@@ -236,7 +216,7 @@ def drifting_world(
     moving = _turning if name == "drift" else _switching
     thetas = partial(moving, d, integer("period", period), integer("seed", seed, least=0))
     (first,) = thetas(np.zeros(1, dtype=np.int64))
-    return LinearWorld(name, first, partial(_uniform, A, d), A, noise=noise, thetas=thetas)
+    return LinearWorld(name, first, partial(_drawn, "sphere", A, d), A, noise=noise, thetas=thetas)
 
 
 def _turning(d: int, period: int, seed: int, rounds: NDArray[np.int64]) -> Array:

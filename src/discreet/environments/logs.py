@@ -61,15 +61,21 @@ class Log:
         low, high = finite_range("reward_range", self.reward_range)
         if not len(self.actions) == len(self.rewards) == len(self.propensities) == n > 0:
             raise ValueError("features, actions, rewards and propensities must be of one length")
-        if self.actions.dtype.kind not in "iu" or not self._are_actions():
+        actions = self.actions
+        if (
+            actions.dtype.kind not in "iu"
+            or not 0 <= actions.min() <= actions.max() < self.n_actions
+        ):
             raise ValueError(f"actions must be integers in 0..{self.n_actions - 1}")
-        if not (finite("rewards", self.rewards).min() >= low and self.rewards.max() <= high):
+        rewards = finite("rewards", self.rewards)
+        if not low <= rewards.min() <= rewards.max() <= high:
             raise ValueError("rewards must lie in reward_range: clip them, or state wider bounds")
-        if not (finite("propensities", self.propensities).min() > 0 and self._at_most_one()):
+        chances = finite("propensities", self.propensities)
+        if not 0 < chances.min() <= chances.max() <= 1 + 1e-9:
             raise ValueError("propensities must lie in (0, 1]: an action that was taken had one")
         if self.all_propensities is not None:
             everything = distributions("all_propensities", self.all_propensities, n, self.n_actions)
-            if not np.allclose(everything[np.arange(n), self.actions], self.propensities):
+            if not np.allclose(everything[np.arange(n), actions], chances):
                 raise ValueError("all_propensities must agree with propensities")
 
     def __len__(self) -> int:
@@ -81,14 +87,7 @@ class Log:
         return float(self.rewards.mean())
 
     def batches(self) -> Iterable[slice]:
-        """Consecutive slices that cover the log."""
         return (slice(start, start + BATCH) for start in range(0, len(self), BATCH))
-
-    def _are_actions(self) -> bool:
-        return bool(0 <= self.actions.min() <= self.actions.max() < self.n_actions)
-
-    def _at_most_one(self) -> bool:
-        return bool(self.propensities.max() <= 1 + 1e-9)
 
 
 def logged_table(

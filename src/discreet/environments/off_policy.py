@@ -168,11 +168,9 @@ class Replay:
 
     @property
     def value(self) -> float:
-        """Mean reward."""
         return float(self.rewards.mean()) if len(self.rewards) else float("nan")
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """For the mean reward, by the normal approximation."""
         half = _quantile(confidence) * _standard_error(self.rewards)
         return self.value - half, self.value + half
 

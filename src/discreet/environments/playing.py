@@ -20,33 +20,25 @@ Who = Callable[[int], Sequence[Any]]  # how many -> the names of the next so man
 class Learner(Protocol):
     """Decides for one person after the other; a decision has an `action`."""
 
-    def decide(self, features: Array, /) -> Any:  # (actions, dim), or one context (dim,)
-        """The next decision."""
+    def decide(self, features: Array, /) -> Any: ...  # (actions, dim), or one context (dim,)
 
-    def learn(self, decision: Any, reward: float, /) -> object:
-        """Take its reward."""
+    def learn(self, decision: Any, reward: float, /) -> object: ...
 
 
 class LossLearner(Protocol):
     """Decides without a context, and sees the loss of its own decision only."""
 
-    def decide(self) -> Any:
-        """The next decision."""
+    def decide(self) -> Any: ...
 
-    def learn(self, decision: Any, loss: float, /) -> object:
-        """Take its loss."""
+    def learn(self, decision: Any, loss: float, /) -> object: ...
 
 
 @dataclass(frozen=True)
 class Played:
-    """The expected regret of every round, and that of an action drawn uniformly, on one's people.
+    """The expected regret of every round, and that of an action drawn uniformly."""
 
-    regret    (rounds,): mean reward of the best action minus that of the chosen one
-    uniform   (rounds,): mean reward of the best action minus the average over all actions
-    """
-
-    regret: Array
-    uniform: Array
+    regret: Array  # (rounds,), mean reward of the best action minus that of the chosen one
+    uniform: Array  # (rounds,), the same minus the average over all actions
 
 
 def _ignore(_: object) -> None:

@@ -72,16 +72,13 @@ class TableWorld:
 
     @property
     def dim(self) -> int:
-        """Of the features."""
         return self.features.phi.dim
 
     @property
     def n_actions(self) -> int:
-        """How many actions everybody is offered."""
         return len(self.features.phi.actions)
 
     def people(self, n: int, rng: np.random.Generator, start: int = 0) -> People:
-        """n draws; every round is alike."""
         rows = rng.integers(len(self.features), size=n)
         return People(
             self.features[rows],
@@ -126,30 +123,22 @@ def table_world(
     return TableWorld(name, features, np.clip(means, *limits), limits)
 
 
-def read_table(table: Any, *, as_text: bool = False) -> Any:
+def read_table(table: Any) -> Any:
     """A data frame, or columns by name: files are read by their ending, the rest is passed on.
 
-    A stream of Arrow batches is read to its end. `as_text` is for people's tables: every cell of a
-    CSV file stays the text that it is, where one odd cell would change the type of a whole column,
-    and what it says of everybody; a Parquet or Arrow file is an Arrow table, with the types that
-    it states.
+    A stream of Arrow batches is read to its end.
     """
     if not isinstance(table, str | os.PathLike):
         return table.read_all() if hasattr(table, "read_all") else table
     pandas = package("pandas")
     path = os.fspath(table)
     if path.endswith((".csv", ".csv.gz")):
-        if as_text:
-            plain = {"dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
-            return pandas.read_csv(path, **plain)
         return pandas.read_csv(path)
     if path.endswith((".parquet", ".pq")):
         package("pyarrow")
-        return package("pyarrow.parquet").read_table(path) if as_text else pandas.read_parquet(path)
+        return pandas.read_parquet(path)
     if path.endswith((".arrow", ".feather")):
-        package("pyarrow")
-        found = package("pyarrow.feather").read_table(path)
-        return found if as_text else found.to_pandas()
+        return package("pyarrow.feather").read_table(path).to_pandas()
     raise ValueError(
         "a table must be a .csv, .csv.gz, .parquet, .pq, .arrow or .feather file, a data frame or "
         "columns by name"
@@ -166,7 +155,6 @@ def declared(context: Mapping[str, Declared]) -> dict[str, Number | Category]:
 
 
 def picked(table: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Columns of a table as arrays."""
     columns = {}
     for name in names:
         try:

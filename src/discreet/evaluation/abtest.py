@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Array, finite_range, integer, number, one_of
 from discreet.evaluation.assignment import arm_number, sample_ratio_evidence
-from discreet.evaluation.columns import column, numbers_alone
-from discreet.evaluation.intervals import SPREAD
+from discreet.evaluation.columns import column, numbers_alone, tables
+from discreet.evaluation.intervals import SPREAD, confident
 from discreet.evaluation.looks import Look, Metric, Reader, Released, counts
 from discreet.evaluation.totals import MOST, BatchTotals, ExperimentTotals, RunningTotals
 from discreet.privacy import Budget, Guarantee
-from discreet.privacy.budget import ContributionLimiter
 from discreet.privacy.noise import Noise, source
+from discreet.privacy.people import ContributionLimiter
 from discreet.state import Stateful, damaged
 
 MECHANISMS = ("auto", "batches", "running")
@@ -117,9 +117,7 @@ class ABTest(Stateful):
             one_of("lower_is_better", each, tuple(self.metrics))
         self.looks = integer("looks", looks)
         self.mechanism = one_of("mechanism", mechanism, MECHANISMS)
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
-        self.confidence = float(confidence)
+        self.confidence = confident(confidence)
         self.noise = source(noise)
         self._salt = secrets.token_hex(8) if self.salt is None else self.salt
         # Who takes part is public; the table is keyed with the salt that everybody knows.
@@ -127,7 +125,12 @@ class ABTest(Stateful):
         self._totals: ExperimentTotals = self._begun(budget)
         self._sizes = np.zeros(len(self.arms), dtype=np.int64)  # people since the last look
         self._released: tuple[Released, ...] = ()
-        self._reading = Reading(self)
+        # What the releases say: computed from them alone, once for each.
+        bounds = (self.looks if self.running else 0, 1 - self.confidence, len(self.arms))
+        self._readers = [Reader(*bounds) for _ in self.metrics]
+        self._shown_people: NDArray[Any] = np.zeros(len(self.arms), dtype=np.int64)
+        self._evidence = 0.0  # the most so far against the split
+        self._looks: list[Look] = []
 
     def _fractions(self, split: Sequence[float] | None) -> tuple[float, ...]:
         if split is None:
@@ -181,40 +184,43 @@ class ABTest(Stateful):
 
         `people` are ids and `values` columns by name: arrays, or a data frame, Arrow table or batch
         with such columns. Or `people` is such a table, with a column "person" too, a stream of
-        Arrow batches, or a .csv, .parquet or .arrow file. NaN: no value; so is a cell that is no
-        number, alone. Text is read as the number it spells.
+        Arrow batches, or files: .csv, .parquet or .arrow, by name, pattern or folder. Of files and
+        streams ids and these columns alone are kept in memory. NaN: no value; so is a cell that is
+        no number, alone. Text is read as the number it spells.
 
         A person with several rows in one call counts once, with the mean of each metric; one who
         was added by an earlier call does not count again. So the answer depends on ids alone.
         """
-        if values is None:
-            from discreet.environments.tables import read_table  # worlds load slowly
-
-            values = read_table(people, as_text=True)
-            people = column(values, "person")
-        ids = _ids(people)
-        rows = np.column_stack([self._scaled(name, values, len(ids)) for name in self.metrics])
         cumulative = np.cumsum(self.split)
-        arms = [arm_number(self._salt, each, cumulative) for each in ids]
+        keys: list[str] = []
+        arms: list[int] = []
+        rows = [np.zeros((0, len(self.metrics)))]
+        for table in tables(people) if values is None else (values,):
+            ids = _ids(column(table, "person") if values is None else people)
+            scaled = [self._scaled(name, table, len(ids)) for name in self.metrics]
+            rows.append(np.column_stack(scaled))
+            keys += map(self._people._key, ids)
+            arms += [arm_number(self._salt, each, cumulative) for each in ids]
         with self._live:
             self._finish_look()
-            return self._added(ids, np.array(arms, dtype=np.intp), rows)
+            return self._added(keys, np.array(arms, dtype=np.intp), np.concatenate(rows))
 
-    def _added(self, ids: list[Any], arms: NDArray[np.intp], rows: Array) -> NDArray[np.bool_]:
+    def _added(self, keys: list[str], arms: NDArray[np.intp], rows: Array) -> NDArray[np.bool_]:
         first: dict[str, int] = {}
-        keys = [self._people._key(each) for each in ids]
         places = np.array([first.setdefault(key, at) for at, key in enumerate(keys)], dtype=np.intp)
         known = self._people._seen
         fresh = np.array([key not in known for key in keys], dtype=bool)
         # The mean of a person's rows is in the range of one row, so a term stays as long.
-        counts = np.bincount(places, minlength=len(ids))
+        counts = np.bincount(places, minlength=len(keys))
         shares = np.where(fresh, 1 / np.maximum(counts[places], 1), 0.0)
         means = np.zeros_like(rows)  # each in the place of the person's first row
         np.add.at(means, places, shares[:, None] * rows)
         terms = np.stack([means, SPREAD * means * (1 - 2 * self._zeros - means)], axis=1)
         sums = np.zeros((len(self.arms), *terms.shape[1:]))
         np.add.at(sums, arms, terms * self.weights)
-        sizes = np.bincount(arms[fresh & (places == np.arange(len(ids)))], minlength=len(self.arms))
+        sizes = np.bincount(
+            arms[fresh & (places == np.arange(len(keys)))], minlength=len(self.arms)
+        )
         self._assert_room(int(sizes.sum()))
         # People and sizes first: who is lost in an interruption counts without values, never twice.
         known.update(dict.fromkeys((k for k, new in zip(keys, fresh, strict=True) if new), 1))
@@ -237,7 +243,6 @@ class ABTest(Stateful):
 
     @property
     def _zeros(self) -> Array:
-        """Where "no value" stands in each metric's range, from 0 to 1."""
         return np.array(
             [(self._zero(name) - low) / (high - low) for name, (low, high) in self.metrics.items()]
         )
@@ -266,7 +271,7 @@ class ABTest(Stateful):
                     )
                 self._close()
         found = self.history
-        return found[-1] if found else self._reading.nothing
+        return found[-1] if found else self._shown(0)
 
     def _is_due(self) -> bool:
         if self.running:
@@ -306,7 +311,32 @@ class ABTest(Stateful):
     @property
     def history(self) -> tuple[Look, ...]:
         """All looks so far, from what was released."""
-        return self._reading.looks(self._released)
+        for each in self._released[len(self._looks) :]:
+            self._shown_people = np.array(each.sizes) + (0 if self.running else self._shown_people)
+            counts = self._shown_people.tolist()
+            evidence = sample_ratio_evidence(counts, np.array(self.split))
+            self._evidence = max(self._evidence, evidence)
+            for m, reader in enumerate(self._readers):
+                sums, spreads = each.sums[:, m].tolist(), each.spreads[:, m].tolist()
+                reader.take(each.sizes, sums, [each.stds[m]] * len(self.arms), spreads)
+            self._looks.append(self._shown(len(self._looks) + 1))
+        return tuple(self._looks)
+
+    def _shown(self, number: int) -> Look:
+        metrics = {}
+        pairs = list(itertools.combinations(self.arms, 2))
+        for (name, (low, high)), reader in zip(self.metrics.items(), self._readers, strict=True):
+            span = high - low
+            means = [found.scaled(span, low) for found in reader.shown]
+            differences = [found.scaled(span) for found in reader.differences().values()]
+            metrics[name] = Metric(
+                dict(zip(self.arms, means, strict=True)),
+                dict(zip(pairs, differences, strict=True)),
+                dict(zip(pairs, reader.p_values.values(), strict=True)),
+                name not in self.lower_is_better,
+            )
+        people = dict(zip(self.arms, self._shown_people.tolist(), strict=True))
+        return Look(number, people, metrics, math.exp(-self._evidence), self.confidence)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -325,56 +355,6 @@ class ABTest(Stateful):
             raise damaged("totals")
         if self._sizes.shape != (len(self.arms),) or self._sizes.min() < 0:
             raise damaged("sizes")
-
-
-class Reading:
-    """What the releases of an experiment say: computed from them alone, once for each.
-
-    test   whose public arguments they are read with
-    """
-
-    def __init__(self, test: ABTest) -> None:
-        self.arms = test.arms
-        self.metrics = test.metrics
-        self.higher = [name not in test.lower_is_better for name in test.metrics]
-        self.split = np.array(test.split)
-        self.confidence = test.confidence
-        self.running = test.running
-        looks = test.looks if test.running else 0
-        self._readers = [Reader(looks, 1 - test.confidence, len(test.arms)) for _ in test.metrics]
-        self._people: NDArray[Any] = np.zeros(len(test.arms), dtype=np.int64)
-        self._evidence = 0.0  # the most so far against the split
-        self._looks: list[Look] = []
-        self.nothing = self._shown(0)
-
-    def looks(self, released: Sequence[Released]) -> tuple[Look, ...]:
-        """One for each release."""
-        for each in released[len(self._looks) :]:
-            self._people = np.array(each.sizes) + (0 if self.running else self._people)
-            evidence = sample_ratio_evidence(self._people.tolist(), self.split)
-            self._evidence = max(self._evidence, evidence)
-            for m, reader in enumerate(self._readers):
-                sums, spreads = each.sums[:, m].tolist(), each.spreads[:, m].tolist()
-                reader.take(each.sizes, sums, [each.stds[m]] * len(self.arms), spreads)
-            self._looks.append(self._shown(len(self._looks) + 1))
-        return tuple(self._looks)
-
-    def _shown(self, number: int) -> Look:
-        metrics = {}
-        pairs = list(itertools.combinations(self.arms, 2))
-        each = zip(self.metrics.items(), self._readers, self.higher, strict=True)
-        for (name, (low, high)), reader, higher in each:
-            span = high - low
-            means = [found.scaled(span, low) for found in reader.intervals()]
-            differences = [found.scaled(span) for found in reader.differences().values()]
-            metrics[name] = Metric(
-                dict(zip(self.arms, means, strict=True)),
-                dict(zip(pairs, differences, strict=True)),
-                dict(zip(pairs, reader.p_values.values(), strict=True)),
-                higher,
-            )
-        people = dict(zip(self.arms, self._people.tolist(), strict=True))
-        return Look(number, people, metrics, math.exp(-self._evidence), self.confidence)
 
 
 def _ids(people: Any) -> list[Any]:

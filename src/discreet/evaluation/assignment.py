@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array
-from discreet.privacy.budget import person_text
+from discreet.privacy.people import person_text
 
 
 def position(salt: str, person: Any) -> float:

@@ -1,21 +1,45 @@
-"""Columns of people's numbers, read cell by cell: none changes what another one says.
+"""Tables of people, some rows at a time, and their numbers, read cell by cell: none changes what
+another one says.
 
 An array of 1.0 and "x" is an array of text, and a CSV column with one odd cell is text too. So no
 array is made of cells before each has been read alone, and text is read as the number it spells.
 """
 
 import math
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from discreet.arrays import Array, number
 
+BATCH = 2**16  # rows of a .csv file that are in memory at a time
 TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas writes them
 
 
+def tables(source: Any) -> Iterator[Any]:
+    """A table as it is; the rows of files, and of a stream of Arrow batches, some at a time.
+
+    Every cell of a .csv file stays the text that it is, where one odd cell would change the type
+    of a whole column, and what it says of everybody. Parquet and Arrow files, by name, pattern or
+    folder, have the types that they state.
+    """
+    if isinstance(source, str | os.PathLike) and os.fspath(source).endswith((".csv", ".csv.gz")):
+        from discreet.environments.tables import package  # worlds load slowly
+
+        plain = {"dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
+        with package("pandas").read_csv(source, chunksize=BATCH, **plain) as chunks:
+            yield from chunks
+    elif isinstance(source, str | os.PathLike | Iterator) or hasattr(type(source), "scanner"):
+        from discreet.distributed.streams import batches
+
+        yield from batches(source)
+    else:
+        yield source
+
+
 def column(table: Any, name: str) -> Any:
-    """A column as the table has it."""
     try:
         return table[name]
     except (KeyError, IndexError, TypeError):

@@ -54,6 +54,12 @@ EXACT = 1e-9  # an end of an interval, outwards
 SPREAD = math.sqrt(((1 + math.sqrt(5)) / 2) ** 5 * (1 - 1e-12))  # 3.330
 
 
+def confident(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+    return float(confidence)
+
+
 @dataclass(frozen=True)
 class Interval:
     """An estimate, and where the truth lies."""
@@ -105,17 +111,14 @@ class Bets:
 
     @cached_property
     def gains(self) -> Array:
-        """exp(l) - 1."""
         return np.expm1(self.sizes)
 
     @cached_property
     def risks(self) -> Array:
-        """phi(l)."""
         return phi(self.sizes)
 
     @cached_property
     def halves(self) -> Array:
-        """l^2 / 2."""
         return self.sizes**2 / 2
 
     def earned(self, exponents: Array) -> float:
@@ -128,7 +131,6 @@ class Bets:
 
 
 def phi(bets: Array) -> Array:
-    """exp|l| - 1 - |l|."""
     sizes = np.abs(bets)
     return np.asarray(np.expm1(sizes) - sizes)
 
@@ -142,9 +144,11 @@ class Mean:
     noise: float  # variance of the noise in the total
     spread: float = 0.0  # lower bound of the mean of y (1 - y)
 
+    def __add__(self, other: "Mean") -> "Mean":
+        return Mean(self.total + other.total, self.count + other.count, self.noise + other.noise)
+
     @property
     def estimate(self) -> float:
-        """Inside [0, 1]."""
         return min(max(self.total / self.count, 0.0), 1.0)
 
     def against(self, bets: Bets, mean: float) -> float:
@@ -173,22 +177,23 @@ class Mean:
 
 @dataclass(frozen=True)
 class Difference:
-    """What was released about the difference of two means, values in [0, 1].
+    """What was released about the difference of two means, values in [0, 1]."""
 
-    total      sum of c_j (difference in release j), with noise
-    weight     sum of c_j, c = n m / (n + m) for groups of n and m
-    noise      variance of the noise in the total
-    variance   bound on the sum of weighted variances of the values
-    """
+    total: float  # sum of c_j (difference in release j), with noise
+    weight: float  # sum of c_j, c = n m / (n + m) for groups of n and m
+    noise: float  # variance of the noise in the total
+    variance: float  # bound on the sum of weighted variances of the values
 
-    total: float
-    weight: float
-    noise: float
-    variance: float
+    def __add__(self, other: "Difference") -> "Difference":
+        return Difference(
+            self.total + other.total,
+            self.weight + other.weight,
+            self.noise + other.noise,
+            self.variance + other.variance,
+        )
 
     @property
     def estimate(self) -> float:
-        """Inside [-1, 1]."""
         return min(max(self.total / self.weight, -1.0), 1.0)
 
     def against(self, bets: Bets, difference: float) -> float:
@@ -201,7 +206,7 @@ class Difference:
         return _below(lambda u: self.against(bets, u) - limit, self.estimate, (-1.0, 1.0))
 
 
-def difference(one: Mean, other: Mean, variances: tuple[float, float]) -> Difference:
+def difference(one: Mean, other: Mean, variances: tuple[float, float] = (0.0, 0.0)) -> Difference:
     """The first mean minus the second, whose values have at most these variances on average.
 
     Each value of the first group weighs m / (n + m), of the second n / (n + m).

@@ -54,7 +54,6 @@ class Metric:
     higher_is_better: bool  # or lower
 
     def __getitem__(self, arm: str) -> Interval:
-        """The mean in an arm."""
         return self.arms[arm]
 
     def difference(self, arm: str, other: str) -> Interval:
@@ -89,7 +88,6 @@ class Look:
     confidence: float  # that all intervals of a metric hold at all looks
 
     def __getitem__(self, metric: str) -> Metric:
-        """What is known of a metric."""
         return self.metrics[metric]
 
     @property
@@ -112,7 +110,6 @@ class Look:
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """In words."""
         said = [f"{one} beats {other}" for one, other in self.winners]
         said = said or ["no difference is proved"]
         broken = [f"{name} is worse in {bad} than in {good}" for name, bad, good in self.broken]
@@ -123,7 +120,6 @@ class Look:
         return tuple(said)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
         metrics = {
             name: {
                 "arms": {arm: _plain(each) for arm, each in metric.arms.items()},
@@ -152,11 +148,6 @@ def _plain(interval: Interval) -> dict[str, float]:
     return {"estimate": interval.estimate, "low": interval.low, "high": interval.high}
 
 
-def _sum(one: Mean, other: Mean) -> Mean:
-    """Of two releases."""
-    return Mean(one.total + other.total, one.count + other.count, one.noise + other.noise)
-
-
 def counts(people: float, std: float) -> bool:
     """Whether a batch of so many in its smallest group says more than it adds noise."""
     return people / 4 >= COUNTED * std * std
@@ -165,7 +156,8 @@ def counts(people: float, std: float) -> bool:
 class Reader:
     """Reads the releases of one metric, one after the other.
 
-    looks    so many at most, each with a bound of its own; 0: one process for any number
+    looks    so many at most, each of everybody so far and with a bound of its own; 0: batches, in
+             one process for any number of them
     alpha    chance that anything shown is wrong
     arms     how many
     people   in the smallest arm at the end, if that is known: intervals are narrow there
@@ -176,19 +168,17 @@ class Reader:
         self.alpha = alpha
         self.arms = arms
         self.people = people
-        self.bets: Bets | None = None  # fixed at the first release that counts
-        self.means = [Mean(0.0, 0.0, 0.0)] * arms
-        self.spreads = [Mean(0.0, 0.0, 0.0)] * arms  # of y (1 - y), over its most
-        self.variances = [TOP] * arms  # at most
-        self.shown = [Interval(0.5, 0.0, 1.0)] * arms
+        self.bets = Bets.best() if looks else None  # fixed at the first release that counts
+        self.shown = [Interval(0.5, 0.0, 1.0)] * arms  # of each arm's mean
         self.p_values = dict.fromkeys(itertools.combinations(range(arms), 2), 1.0)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.means = [Mean(0.0, 0.0, 0.0)] * self.arms
+        self.spreads = [Mean(0.0, 0.0, 0.0)] * self.arms  # of y (1 - y), over its most
+        self.variances = [TOP] * self.arms  # at most
         self.pairs = dict.fromkeys(self.p_values, Difference(0.0, 0.0, 0.0, 0.0))
         self.largest = dict.fromkeys(self.p_values, (0.0, 0.0))  # weights of single values
-
-    @property
-    def of_means(self) -> float:
-        """The part of alpha that the means of all arms have."""
-        return MEANS / 2 if self.pairs else 1.0
 
     def take(
         self,
@@ -210,15 +200,42 @@ class Reader:
                 for n, s, std in zip(sizes, spreads, stds, strict=True)
             ]
         if self.looks:
-            self.bets = Bets.best()
-            self.means, self.spreads = fresh, calm
-        elif all(n and counts(n, std) for n, std in zip(sizes, stds, strict=True)):
-            self._accumulate(fresh)  # public, and known before the release
-            self.spreads = [_sum(*both) for both in zip(self.spreads, calm, strict=True)]
-        if not self.speaks:
-            return
+            self._forget()
+        # Public, and known before the release.
+        if all(n and (self.looks or counts(n, std)) for n, std in zip(sizes, stds, strict=True)):
+            self._add(fresh, calm)
+        if self.speaks:
+            self._read()
+
+    def _add(self, fresh: list[Mean], calm: list[Mean]) -> None:
+        if self.bets is None:
+            smallest = min(fresh, key=lambda each: each.count)
+            self.bets = self._bets(smallest.count, smallest.noise)
+        self.means = [before + more for before, more in zip(self.means, fresh, strict=True)]
+        self.spreads = [before + more for before, more in zip(self.spreads, calm, strict=True)]
+        for i, j in self.pairs:
+            self.pairs[i, j] += difference(fresh[i], fresh[j])
+            # Means may vary: m (1 - m) is concave if all values of an arm weigh the same, so each
+            # weighs as the heaviest.
+            size = fresh[i].count + fresh[j].count
+            one, other = self.largest[i, j]
+            self.largest[i, j] = (
+                max(one, fresh[j].count / size),
+                max(other, fresh[i].count / size),
+            )
+
+    def _bets(self, smallest: float, noise: float) -> Bets:
+        if self.people is None:
+            scales = (smallest / 8 + noise) * FACTOR ** np.arange(1.0, 1 + SCALES)
+            return Bets.mixture(scales, np.ones(SCALES))
+        last = self.people / 4 + RELEASES * noise
+        return Bets.mixture(last / FACTOR ** np.arange(3.0), np.array([0.5, 0.3, 0.2]))
+
+    def _read(self) -> None:
+        """Means, what they say of variances, and what these say of differences."""
         assert self.bets is not None
-        limit = math.log(self.arms / (self.of_means * self.alpha)) + self._looked
+        of_means = MEANS / 2 if self.pairs else 1.0
+        limit = math.log(self.arms / (of_means * self.alpha)) + self._looked
         least = [0.0] * self.arms
         if self.pairs:
             least = [TOP * each.least(self.bets, limit) for each in self.spreads]
@@ -250,51 +267,12 @@ class Reader:
         """log of what many looks cost: both sides of each, where each has a bound of its own."""
         return math.log(2 * self.looks) if self.looks else 0.0
 
-    def _accumulate(self, fresh: list[Mean]) -> None:
-        if self.bets is None:
-            smallest = min(fresh, key=lambda each: each.count)
-            self.bets = self._bets(smallest.count, smallest.noise)
-        self.means = [_sum(*both) for both in zip(self.means, fresh, strict=True)]
-        for (i, j), before in self.pairs.items():
-            more = difference(fresh[i], fresh[j], (0.0, 0.0))
-            size = fresh[i].count + fresh[j].count
-            weights = (fresh[j].count / size, fresh[i].count / size)
-            self.pairs[i, j] = Difference(
-                before.total + more.total,
-                before.weight + more.weight,
-                before.noise + more.noise,
-                0.0,
-            )
-            # Means may vary: m (1 - m) is concave if all values of an arm weigh the same, so each
-            # weighs as the heaviest.
-            was = self.largest[i, j]
-            self.largest[i, j] = (max(was[0], weights[0]), max(was[1], weights[1]))
-
-    def _bets(self, smallest: float, noise: float) -> Bets:
-        if self.people is None:
-            scales = (smallest / 8 + noise) * FACTOR ** np.arange(1.0, 1 + SCALES)
-            return Bets.mixture(scales, np.ones(SCALES))
-        last = self.people / 4 + RELEASES * noise
-        return Bets.mixture(last / FACTOR ** np.arange(3.0), np.array([0.5, 0.3, 0.2]))
-
-    def intervals(self) -> list[Interval]:
-        """Of each arm's mean."""
-        return self.shown
-
     def _differences(self) -> dict[tuple[int, int], Difference]:
         found = {}
-        for i, j in self.pairs:
-            bounds = (self.variances[i], self.variances[j])
-            if self.looks:
-                found[i, j] = difference(self.means[i], self.means[j], bounds)
-                continue
-            before, weights = self.pairs[i, j], self.largest[i, j]
-            groups = (self.means[i], self.means[j])
-            spread = sum(
-                weight**2 * group.count * bound
-                for weight, group, bound in zip(weights, groups, bounds, strict=True)
-            )
-            found[i, j] = Difference(before.total, before.weight, before.noise, spread)
+        for pair, each in self.pairs.items():
+            weights = zip(pair, self.largest[pair], strict=True)
+            variance = sum(w * w * self.means[i].count * self.variances[i] for i, w in weights)
+            found[pair] = replace(each, variance=variance)
         return found
 
     def differences(self) -> dict[tuple[int, int], Interval]:

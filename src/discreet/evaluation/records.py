@@ -1,15 +1,17 @@
-"""Logs of decisions with their propensities, from wherever they are kept.
+"""Logs of decisions with their propensities, from wherever they are kept, some rows at a time.
 
 a `Log`                  environments.logged_table, open_bandit_log, logged
-a table                  a data frame, columns, a .csv, .parquet or .arrow file, an Arrow table,
-                         batch or stream: columns
+a table                  a data frame, columns, an Arrow table or batch, a stream of batches; files,
+                         .csv, .parquet or .arrow, by name, pattern or folder: columns
                          "action", "reward" and "propensity", or the names you give. Those of
                          Open Bandit ("item_id", "click", "propensity_score") are known
 JSON lines               Vowpal Wabbit's (dsjson) and Personalizer's: .json, .jsonl, .dsjson; your
                          own, one record a line, if you name its fields
 """
 
+import itertools
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array
-from discreet.evaluation.columns import cells, number_alone, numbers_alone
+from discreet.evaluation.columns import BATCH, cells, number_alone, numbers_alone, tables
 
 NO_PROPENSITIES = (
     "this log has no propensities: without the probability with which each action was chosen "
@@ -34,6 +36,7 @@ KNOWN = {  # columns, under the names that others gave them
     "propensity": ("propensity", "propensity_score", "pscore", "probability", "p"),
 }
 JSON_ENDINGS = (".json", ".jsonl", ".dsjson")
+Names = Mapping[str, str | float | None]
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Records:
     """n logged decisions; what stands in `contexts` is what a policy is given."""
 
     contexts: Any  # features (n, actions, dim), other columns, or a list of JSON contexts
-    actions: NDArray[np.intp]  # (n,), 0 for the first
+    actions: NDArray[np.intp]  # (n,), 0 for the first; anything else for none
     rewards: Array  # (n,); NaN where none came
     propensities: Array  # (n,)
 
@@ -49,28 +52,32 @@ class Records:
         return len(self.actions)
 
 
-def read_records(
-    log: Any, *, names: Mapping[str, str | float | None], actions: Iterable[Any] | None = None
-) -> Records:
+def read_records(log: Any, *, names: Names, actions: Iterable[Any] | None) -> Iterator[Records]:
     """Any of the above; `names` are columns, a number as propensity holds for every row."""
     from discreet.environments.logs import Log  # a bandit imports this room, and needs no log
-    from discreet.environments.tables import read_table
 
+    places = None if actions is None else {each: at for at, each in enumerate(actions)}
     if isinstance(log, Log):
-        rows = log.features[0 : len(log)]
-        return Records(rows, log.actions, log.rewards, log.propensities)
-    if isinstance(log, str | os.PathLike) and os.fspath(log).endswith(JSON_ENDINGS):
-        return _from_json(Path(log), names, actions)
-    table = read_table(log, as_text=True)
+        yield Records(log.features[0 : len(log)], log.actions, log.rewards, log.propensities)
+    elif isinstance(log, str | os.PathLike) and os.fspath(log).endswith(JSON_ENDINGS):
+        own = names["action"] is not None or names["reward"] is not None
+        read = _own_events if own else _known_events
+        yield from read(Path(log), names, places)
+    else:
+        for table in tables(log):
+            yield _of_table(table, names, places)
+
+
+def _of_table(table: Any, names: Names, places: Mapping[Any, int] | None) -> Records:
     if hasattr(table, "to_pandas"):
         table = table.to_pandas()
-    columns = {name: _name(table, name, names.get(name)) for name in KNOWN}
+    columns = {name: _name(table, name, given) for name, given in names.items()}
     if columns["propensity"] is None:
         raise ValueError(NO_PROPENSITIES)
     for name in ("action", "reward"):
         if columns[name] is None:
             raise ValueError(f"the log has no column of the {name}: say which, {name}='...'")
-    taken = _actions(table[columns["action"]], actions)
+    taken = _actions(table[columns["action"]], places)
     propensity = columns["propensity"]
     if isinstance(propensity, str):
         chances = numbers_alone(table[propensity])
@@ -102,12 +109,16 @@ def _without(table: Any, names: list[str]) -> Any:
     return {name: table[name] for name in table if name not in names}
 
 
-def _actions(values: Any, actions: Iterable[Any] | None) -> NDArray[np.intp]:
-    """The number of the action in each cell, read alone: by its name, or counted from 0."""
-    if actions is None:
-        return _integers(values)
-    places = {each: at for at, each in enumerate(actions)}
-    return np.array([_place(each, places) for each in cells(values)], dtype=np.intp)
+def _actions(values: Any, places: Mapping[Any, int] | None) -> NDArray[np.intp]:
+    """The number of the action in each cell, read alone: by its name, or counted from 0.
+
+    -1 for what is none, whose row says nothing.
+    """
+    if places is not None:
+        return np.array([_place(each, places) for each in cells(values)], dtype=np.intp)
+    found = numbers_alone(values)
+    whole = np.isfinite(found) & (found == np.floor(found)) & (np.abs(found) < 2**31)
+    return np.where(whole, found, -1).astype(np.intp)
 
 
 def _place(cell: Any, places: Mapping[Any, int]) -> int:
@@ -119,78 +130,63 @@ def _place(cell: Any, places: Mapping[Any, int]) -> int:
         return -1
 
 
-def _integers(values: Any) -> NDArray[np.intp]:
-    """Numbers of actions; -1 for what is none, whose row says nothing."""
-    found = numbers_alone(values)
-    whole = np.isfinite(found) & (found == np.floor(found)) & (np.abs(found) < 2**31)
-    return np.where(whole, found, -1).astype(np.intp)
+# -- JSON lines ------------------------------------------------------------------------------------
 
 
-def _from_json(
-    path: Path, names: Mapping[str, str | float | None], named: Iterable[Any] | None
-) -> Records:
+def _known_events(path: Path, names: Names, _: object) -> Iterator[Records]:
     """One decision a line: "_label_Action" counts from 1, "_label_cost" is minus the reward."""
-    if names.get("action") is not None or names.get("reward") is not None:
-        return _from_own_json(path, names, named)
-    chance = names.get("propensity")
-    contexts: list[Any] = []
-    actions: list[Any] = []
-    rewards: list[Any] = []
-    costs: list[Any] = []
-    chances: list[Any] = []
-    for event in _events(path):
-        contexts.append(event.get("c", {}))
-        actions.append(event.get("_label_Action", _first(event.get("a"))))
-        rewards.append(event.get("reward"))
-        costs.append(event.get("_label_cost"))
-        if isinstance(chance, float | int):
-            chances.append(float(chance))
-        elif chance is not None:
-            chances.append(event.get(chance))
+    given = names["propensity"]
+    told = isinstance(given, float | int)
+    for events in _events(path):
+        if isinstance(given, float | int):
+            chances: list[Any] = [float(given)] * len(events)
+        elif given is not None:
+            chances = [event.get(given) for event in events]
         else:
-            chances.append(event.get("_label_probability", _first(event.get("p"))))
-    if not chances or all(each is None for each in chances):
+            chances = [_either(event, "_label_probability", "p") for event in events]
+        told = told or any(each is not None for each in chances)
+        taken = [_either(event, "_label_Action", "a") for event in events]
+        yield Records(
+            [event.get("c", {}) for event in events],
+            _actions(taken, None) - 1,
+            np.array([_earned(event) for event in events]),
+            numbers_alone(chances),
+        )
+    if not told:
         raise ValueError(NO_PROPENSITIES)
-    told = numbers_alone(rewards)
-    earned = np.where(np.isnan(told), -numbers_alone(costs), told)
-    return Records(contexts, _integers(actions) - 1, earned, numbers_alone(chances))
 
 
-def _from_own_json(
-    path: Path, names: Mapping[str, str | float | None], named: Iterable[Any] | None
-) -> Records:
+def _own_events(path: Path, names: Names, places: Mapping[Any, int] | None) -> Iterator[Records]:
     """One record a line, whose fields are those of a table: what is not named is the context."""
-    columns = {name: names.get(name) for name in KNOWN}  # never guessed: fields are what rows hold
-    if columns["propensity"] is None:
+    if names["propensity"] is None:  # never guessed: fields are what rows hold
         raise ValueError(NO_PROPENSITIES + "; of JSON lines of your own name its field")
     for name in ("action", "reward"):
-        if not isinstance(columns[name], str):
+        if not isinstance(names[name], str):
             raise ValueError(f"name the field of the {name}, too: {name}='...'")
-    events = list(_events(path))
-    for field in columns.values():
-        if isinstance(field, str) and not any(field in event for event in events):
-            raise ValueError(f"the log has no column {field!r}")
-    found = {
-        name: [event.get(field) for event in events] if isinstance(field, str)
-        else np.full(len(events), field)
-        for name, field in columns.items()
-    }  # fmt: skip
-    outcome = {field for field in columns.values() if isinstance(field, str)}
-    contexts = [{f: event[f] for f in event if f not in outcome} for event in events]
-    return Records(
-        contexts,
-        _actions(found["action"], named),
-        numbers_alone(found["reward"]),
-        numbers_alone(found["propensity"]),
-    )
+    fields = [each for each in names.values() if isinstance(each, str)]
+    missing = set(fields)
+    for events in _events(path):
+        missing = {field for field in missing if not any(field in event for event in events)}
+        found = {
+            name: [event.get(each) if isinstance(each, str) else each for event in events]
+            for name, each in names.items()
+        }
+        yield Records(
+            [{f: event[f] for f in event if f not in fields} for event in events],
+            _actions(found["action"], places),
+            numbers_alone(found["reward"]),
+            numbers_alone(found["propensity"]),
+        )
+    if missing:
+        raise ValueError(f"the log has no column {min(missing)!r}")
 
 
-def _events(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file that hold anything."""
+def _events(path: Path) -> Iterator[list[dict[str, Any]]]:
+    """The lines of a file that hold anything, some at a time."""
     with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if line.strip():
-                yield _event(line)
+        events = (_event(line) for line in lines if line.strip())
+        while some := list(itertools.islice(events, BATCH)):
+            yield some
 
 
 def _event(line: str) -> dict[str, Any]:
@@ -202,6 +198,14 @@ def _event(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _first(items: Any) -> Any:
-    """Of a list; None where there is none."""
-    return items[0] if isinstance(items, list) and items else None
+def _either(event: Mapping[str, Any], label: str, ranked: str) -> Any:
+    """What the label says, or the first of what was ranked; None where neither is there."""
+    items = event.get(ranked)
+    first = items[0] if isinstance(items, list) and items else None
+    return event.get(label, first)
+
+
+def _earned(event: Mapping[str, Any]) -> float:
+    """The reward, or minus the cost; NaN where none came."""
+    told = number_alone(event.get("reward"))
+    return -number_alone(event.get("_label_cost")) if math.isnan(told) else told

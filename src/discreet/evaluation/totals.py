@@ -7,10 +7,11 @@
 
 A person's term has length 1 at most, and any two terms of one person (in the same batch and arm)
 are at most 1 apart: `abtest.py` has the proof.
-"""
 
-from abc import abstractmethod
-from typing import Self
+A look closes a batch and opens the next: `closed` has what the look shows and the totals that go
+on; asked again, it is the same value. `is_out`: the batch was released, in a look that was
+interrupted, so nothing may enter. `std` is that of the noise in each number of the next look.
+"""
 
 import numpy as np
 
@@ -24,34 +25,7 @@ SENSITIVITY = 1.0  # l2, of the sum of a batch; by the two terms above
 MOST = 2**26  # people, so that exact noise stays exact
 
 
-class ExperimentTotals(Stateful):
-    """ExperimentTotals of people's terms; a look closes a batch and opens the next."""
-
-    @property
-    @abstractmethod
-    def ledger(self) -> Ledger:
-        """What was released."""
-
-    @property
-    @abstractmethod
-    def is_out(self) -> bool:
-        """Whether the batch was released, in a look that was interrupted: nothing may enter."""
-
-    @property
-    @abstractmethod
-    def std(self) -> float:
-        """Of the noise in each number that the next look shows."""
-
-    @abstractmethod
-    def add(self, term: Array) -> None:
-        """The sum of some people's terms."""
-
-    @abstractmethod
-    def closed(self) -> tuple[Array, Self]:
-        """What the look shows, and the totals that go on. Asked again, it is the same value."""
-
-
-class BatchTotals(ExperimentTotals):
+class BatchTotals(Stateful):
     """Independent batches.
 
     dim      of a term
@@ -86,12 +60,10 @@ class BatchTotals(ExperimentTotals):
 
     @property
     def is_out(self) -> bool:
-        """Whether the open batch was published."""
         return self._open._published
 
     @property
     def std(self) -> float:
-        """The same in every batch."""
         return self._open.release.scale
 
     def add(self, term: Array) -> None:
@@ -99,14 +71,13 @@ class BatchTotals(ExperimentTotals):
         self._open.add(term)
 
     def closed(self) -> tuple[Array, "BatchTotals"]:
-        """The batch alone."""
         following = BatchTotals.__new__(BatchTotals)
         following.dim, following.budget, following.noise = self.dim, self.budget, self.noise
         following._begin(self._batch + 1, self._ledger)  # draws first: the batch is out last
         return self._open.publish(), following
 
 
-class RunningTotals(ExperimentTotals):
+class RunningTotals(Stateful):
     """Running sums.
 
     dim      of a term
@@ -135,12 +106,10 @@ class RunningTotals(ExperimentTotals):
 
     @property
     def is_out(self) -> bool:
-        """Whether the running sum has the open batch."""
         return self._sums.rounds > self._looks
 
     @property
     def std(self) -> float:
-        """Of all batches so far together."""
         return float(self._sums.std(min(self._looks + 1, self._sums.horizon)))
 
     def add(self, term: Array) -> None:
@@ -149,7 +118,6 @@ class RunningTotals(ExperimentTotals):
             self._commit(_batch=self._batch + term)
 
     def closed(self) -> tuple[Array, "RunningTotals"]:
-        """All batches so far."""
         if not self.is_out:
             self._sums.add(self._batch)
         following = RunningTotals.__new__(RunningTotals)
@@ -157,3 +125,6 @@ class RunningTotals(ExperimentTotals):
         following._batch = np.zeros_like(self._batch)
         following._looks = self._looks + 1
         return self._sums.estimate, following
+
+
+ExperimentTotals = BatchTotals | RunningTotals

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from discreet.evaluation.intervals import Interval
+from discreet.evaluation.intervals import Interval, confident
 from discreet.evaluation.looks import TOP, Reader
 from discreet.state import decode, encode, register
 
@@ -45,7 +45,6 @@ class Totals:
 
     @property
     def noise_stds(self) -> tuple[float, float]:
-        """Of what is published."""
         count, total, held = self.variances
         return math.sqrt(count), math.sqrt(total + held + self.zero**2 * count)
 
@@ -120,7 +119,7 @@ def values(
         if not reader.speaks:
             found.append(Value(k, 0, None, None, None, confidence))
             continue
-        means = [interval.scaled(span, low) for interval in reader.intervals()]
+        means = [interval.scaled(span, low) for interval in reader.shown]
         uplift = next((u.scaled(span) for u in reader.differences().values()), None)
         if proved is None and uplift is not None and uplift.low > 0:
             proved = decisions
@@ -164,10 +163,8 @@ def needed(
 
 
 def _reader(held_out: float, horizon: int | None, confidence: float) -> Reader:
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
     smallest = None if horizon is None else (held_out or 1.0) * horizon
-    return Reader(0, 1 - confidence, 2 if held_out else 1, smallest)
+    return Reader(0, 1 - confident(confidence), 2 if held_out else 1, smallest)
 
 
 def _groups(

@@ -2,17 +2,17 @@
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from discreet.environments.tables import read_table
 from discreet.evaluation import ABTest
+from discreet.evaluation.columns import column, tables
 from discreet.evaluation.looks import Look
 from discreet.experiments import figures
 from discreet.experiments.pages import render
-from discreet.experiments.runner import write_atomically
+from discreet.experiments.writing import write_atomically
 from discreet.privacy import Guarantee, SecureNoise
 
 PAGE, NUMBERS, STATE = "report.html", "looks.json", "state"
@@ -126,8 +126,7 @@ def run(plan: Plan, folder: Path) -> Report | None:
     else:
         test = ABTest(**plan.arguments, noise=SecureNoise())
     for each in plan.people:
-        table = read_table(each, as_text=True)
-        test.add_many(_people(table, plan.person, each), table)
+        test.add_many(_with_ids(each, plan.person, tuple(test.metrics)))
     test.look()
     test.save(path)
     if not test.history:
@@ -138,13 +137,16 @@ def run(plan: Plan, folder: Path) -> Report | None:
     return report
 
 
-def _people(table: Any, name: str, path: Path) -> list[str | bytes]:
-    """The ids of a table that was read as text; who takes part is public."""
-    columns = getattr(table, "column_names", table)
-    if name not in columns:
-        raise ValueError(f"{path} has no column {name!r}")
-    found = table[name]
-    ids = found.to_pylist() if hasattr(found, "to_pylist") else found.tolist()
-    if None in ids or "" in ids:
-        raise ValueError(f"{path} has rows without an id: every row needs its person in {name!r}")
-    return [each if isinstance(each, bytes) else str(each) for each in ids]
+def _with_ids(path: Path, person: str, metrics: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """The rows of a table with the ids as text, some at a time; who takes part is public."""
+    for table in tables(path):
+        if person not in getattr(getattr(table, "schema", None), "names", table):
+            raise ValueError(f"{path} has no column {person!r}")
+        found = table[person]
+        ids = found.to_pylist() if hasattr(found, "to_pylist") else found.tolist()
+        if None in ids or "" in ids:
+            raise ValueError(
+                f"{path} has rows without an id: every row needs its person in {person!r}"
+            )
+        text = [each if isinstance(each, bytes) else str(each) for each in ids]
+        yield {"person": text, **{name: column(table, name) for name in metrics}}

@@ -5,9 +5,9 @@ whatever the learner does well or badly is in it.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from discreet.arrays import Array, finite, integer, one_of, positive, within
 from discreet.bandits import LinearBandit, People
 from discreet.environments import play
 from discreet.environments.linear import LinearWorld, linear_world
-from discreet.experiments.sheet import Setting, Sheet
+from discreet.experiments.sheet import Setting, Sheet, Tick
 from discreet.experiments.statistics import one_more
 from discreet.privacy import SeededNoise
 from discreet.words import rough
@@ -38,8 +38,6 @@ SPHERE = (
     "From the number of features alone it takes actions spread evenly over a sphere: other worlds "
     "had half to three times its regret, outside of these intervals; give public actions. "
 )
-
-Tick = Callable[[int], object]  # told how many rounds were simulated
 
 
 @dataclass(frozen=True)
@@ -101,17 +99,19 @@ class Stream:
                 f"{len(self.features)} rows: give more rows, or fewer actions"
             )
         integer("contributions", self.contributions)
-        one_of("visits", self.visits, ("first", "all"))
         if self.people is not None and integer("people", self.people) and self.contributions > 1:
             raise ValueError("people are protected with all their rounds: leave out contributions")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta must lie between 0 and 1, got {self.delta!r}; try 1e-6")
         if self.noise is not None and positive("noise", self.noise) > 1:
             raise ValueError(f"noise is relative to the reward bound, at most 1; got {self.noise}")
-        if self.clicks is not None and not 0 < self.clicks < 1:
-            raise ValueError(f"clicks must lie between 0 and 1, got {self.clicks!r}")
-        if self.clicks is not None and self.noise is not None:
-            raise ValueError("clicks have the noise of yes and no; give clicks or noise, not both")
+        if self.clicks is not None:
+            if not 0 < self.clicks < 1:
+                raise ValueError(f"clicks must lie between 0 and 1, got {self.clicks!r}")
+            if self.noise is not None:
+                raise ValueError(
+                    "clicks have the noise of yes and no; give clicks or noise, not both"
+                )
         if self.widest_gap < 1e-9:
             raise ValueError("all actions of the public sample look alike: nothing to choose from")
         if self.gap is not None and positive("gap", self.gap) > self.widest_gap:
@@ -123,9 +123,8 @@ class Stream:
     @property
     def known(self) -> int:
         """Number of features, without the constant."""
-        if isinstance(self.features, np.ndarray):
-            return int(self.features.shape[-1])
-        return self.features
+        features = self.features
+        return int(features.shape[-1]) if isinstance(features, np.ndarray) else features
 
     @property
     def dim(self) -> int:
@@ -429,15 +428,13 @@ def _simulated(
         seed=number,
         noise=SeededNoise(number),
     )
-    who = None
-    if stream.people is not None:
-        coming = np.random.default_rng([number, 2])
-        who = partial(_visitors, coming, stream.people)
+    everybody = stream.people or 0
+    coming = np.random.default_rng([number, 2])
+
+    def visitors(n: int) -> list[int]:
+        return [int(each) for each in coming.integers(everybody, size=n)]
+
+    who = visitors if everybody else None
     played = play(bandit, world, stream.rounds, seed=rng, progress=tick, pool=pool, who=who)
     uniform = float(np.mean(pool.best[:, None] - pool.means))
     return np.cumsum(np.append(0.0, played.regret)), uniform
-
-
-def _visitors(rng: np.random.Generator, people: int, n: int) -> list[int]:
-    """Who come, in random order."""
-    return [int(each) for each in rng.integers(people, size=n)]

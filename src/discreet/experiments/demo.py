@@ -110,7 +110,8 @@ class Worth:
 
     def html(self) -> str:
         """A section of a page."""
-        picture = figures.worth(self.values)
+        known = self.values and self.values[-1].mean is not None
+        picture = figures.worth(self.values) if known else ""
         return render("worth.html", worth=self, picture=picture, effects=self.clear[:SHOWN])
 
 

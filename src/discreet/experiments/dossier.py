@@ -15,6 +15,7 @@ import numpy as np
 
 from discreet import __version__
 from discreet.experiments.pages import render
+from discreet.experiments.power import verdict
 from discreet.privacy import Guarantee
 from discreet.privacy.release import Release, plain
 from discreet.words import listed
@@ -62,6 +63,11 @@ class Dossier:
             for (what, *rest), scopes in groups.items()
         ]
 
+    @property
+    def samplers(self) -> str:
+        """Who drew the noise."""
+        return listed(sorted({each.sampler for each in self.promise.releases}))
+
 
 def html(*dossiers: Dossier) -> str:
     """One page of one or several."""
@@ -71,6 +77,7 @@ def html(*dossiers: Dossier) -> str:
         "dossier.html",
         title=f"Privacy dossier: {listed(kinds)}",
         dossiers=dossiers,
+        verdict=verdict,
         version=__version__,
         # Somebody who is in all of them, by basic composition.
         together=(sum(each.epsilon for each in private), sum(each.delta for each in private)),
@@ -87,7 +94,7 @@ def record(dossier: Dossier) -> dict[str, Any]:
     (arXiv 2509.13509; registry.opendp.org). What only a deployer knows is null.
     """
     promise = dossier.promise
-    audits = [{**each.close.to_dict(), "verdict": each.verdict} for each in dossier.audits or ()]
+    audits = [{**each.close.to_dict(), "verdict": verdict(each)} for each in dossier.audits or ()]
     return {
         "format": 1,
         "kind": dossier.kind,
@@ -189,11 +196,9 @@ def _line(release: Release) -> tuple[str, ...]:
     """A release as it is shown, whatever data it saw."""
     return (
         release.what,
-        release.mechanism,
         f"{release.sensitivity:.4g} ({release.norm})",
-        f"{release.scale:.4g}",
+        f"{release.mechanism} {release.scale:.4g}",
         _cost(release),
-        release.sampler,
     )
 
 

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from typing import Any
 
 from discreet.experiments.source import data_digest, digest
@@ -108,36 +109,15 @@ class Experiment:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Experiment":
         """An experiment from plain values, as a TOML file has them."""
-        known = tuple(each.name for each in fields(cls))
         for key in data:
-            if key not in known:
-                raise ExperimentError((key,), f"no such key{suggestion(key, known)}")
+            if key not in CHECKS:
+                raise ExperimentError((key,), f"no such key{suggestion(key, tuple(CHECKS))}")
         for key in ("environments", "learners"):
             if key not in data:
                 raise ExperimentError(
                     (), f"an experiment needs {key}: add a [[{key}]] table with a name"
                 )
-        values: dict[str, Any] = {key: data[key] for key in known if key in data}
-        for key in ("environments", "learners"):
-            values[key] = _choices(key, data[key])
-        if "epsilons" in data:
-            values["epsilons"] = tuple(
-                _number(("epsilons", i), each, "epsilon", least=0.0, infinite=True)
-                for i, each in enumerate(_list(("epsilons",), data["epsilons"]))
-            )
-        if "seeds" in data:
-            values["seeds"] = _seeds(data["seeds"])
-        for key, least in (("rounds", 10), ("points", 2)):
-            if key in data:
-                values[key] = _integer((key,), data[key], least)
-        if "delta" in data:
-            values["delta"] = _number(("delta",), data["delta"], "delta", least=0.0)
-            if values["delta"] >= 1:
-                raise ExperimentError(("delta",), "delta must be below 1; take 1e-6")
-        for key in ("task", "name", "note"):
-            if key in data and not isinstance(data[key], str):
-                raise ExperimentError((key,), f"{key} must be text in quotes")
-        return cls(**values)
+        return cls(**{key: CHECKS[key]((key,), value) for key, value in data.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values from which `from_dict` makes the same experiment."""
@@ -196,22 +176,21 @@ def suggestion(wrong: str, known: Sequence[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
 
 
-def _choices(key: str, tables: Any) -> tuple[Choice, ...]:
+def _choices(path: Keys, tables: Any) -> tuple[Choice, ...]:
     if not isinstance(tables, Sequence) or isinstance(tables, str) or not tables:
-        raise ExperimentError((key,), f"write one [[{key}]] table for each")
-    choices = []
+        raise ExperimentError(path, f"write one [[{path[0]}]] table for each")
+    choices: dict[str, Choice] = {}
     for i, table in enumerate(tables):
         if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
-            raise ExperimentError((key, i), 'it needs a name: name = "..."')
-        if not isinstance(table.get("title", ""), str):
-            raise ExperimentError((key, i, "title"), "a title is text in quotes")
+            raise ExperimentError((*path, i), 'it needs a name: name = "..."')
+        title = _text((*path, i, "title"), table.get("title", ""))
         options = {name: value for name, value in table.items() if name not in ("name", "title")}
-        choices.append(Choice(table["name"], options, table.get("title", "")))
-    titles = [choice.title for choice in choices]
-    for i, title in enumerate(titles):
-        if title in titles[:i]:
-            raise ExperimentError((key, i), f"{title!r} is there twice; give one of them a title")
-    return tuple(choices)
+        choice = Choice(table["name"], options, title)
+        if choices.setdefault(choice.title, choice) is not choice:
+            raise ExperimentError(
+                (*path, i), f"{choice.title!r} is there twice; give one of them a title"
+            )
+    return tuple(choices.values())
 
 
 def _list(path: Keys, value: Any) -> Sequence[Any]:
@@ -222,10 +201,10 @@ def _list(path: Keys, value: Any) -> Sequence[Any]:
     return value
 
 
-def _seeds(value: Any) -> tuple[int, ...]:
+def _seeds(path: Keys, value: Any) -> tuple[int, ...]:
     if isinstance(value, int) and not isinstance(value, bool):
-        return tuple(range(FIRST_SEED, FIRST_SEED + _integer(("seeds",), value, 1)))
-    return tuple(_integer(("seeds", i), each, 0) for i, each in enumerate(_list(("seeds",), value)))
+        return tuple(range(FIRST_SEED, FIRST_SEED + _integer(path, value, 1)))
+    return tuple(_integer((*path, i), each, 0) for i, each in enumerate(_list(path, value)))
 
 
 def _integer(path: Keys, value: Any, least: int) -> int:
@@ -236,9 +215,32 @@ def _integer(path: Keys, value: Any, least: int) -> int:
     return value
 
 
-def _number(path: Keys, value: Any, what: str, *, least: float, infinite: bool = False) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > least:
-        raise ExperimentError(path, f"{what} must be a number above {least:g}, got {value!r}")
-    if math.isinf(value) and not infinite:
-        raise ExperimentError(path, f"{what} must be finite")
-    return float(value)
+def _epsilons(path: Keys, values: Any) -> tuple[float, ...]:
+    for i, each in enumerate(_list(path, values)):
+        if isinstance(each, bool) or not isinstance(each, int | float) or not each > 0:
+            raise ExperimentError((*path, i), f"epsilon must be a number above 0, got {each!r}")
+    return tuple(map(float, values))
+
+
+def _delta(path: Keys, value: Any) -> float:
+    if not isinstance(value, float) or not 0 < value < 1:
+        raise ExperimentError(path, f"delta must be above 0 and below 1; take 1e-6; got {value!r}")
+    return value
+
+
+def _text(path: Keys, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ExperimentError(path, f"a {path[-1]} must be text in quotes")
+    return value
+
+
+CHECKS: Mapping[str, Callable[[Keys, Any], Any]] = {
+    "environments": _choices,
+    "learners": _choices,
+    "epsilons": _epsilons,
+    "rounds": partial(_integer, least=10),
+    "points": partial(_integer, least=2),
+    "seeds": _seeds,
+    "delta": _delta,
+    **dict.fromkeys(("task", "name", "note"), _text),
+}

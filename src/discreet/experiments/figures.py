@@ -123,8 +123,8 @@ def waterfall(results: Results, learner: str) -> str:
             if reference is not None:
                 plain = here[here["learner"] == reference.title]["mean"].iloc[0]
                 steps.insert(0, ("without\nprivacy", plain))
-            top = max((level for _, level in steps), default=1.0)
-            digits = places(top)
+            levels = [level for _, level in steps] or [1.0]
+            digits = places(max(levels))
             before = 0.0
             for place, (_, level) in enumerate(steps):
                 grew = level >= before
@@ -139,7 +139,8 @@ def waterfall(results: Results, learner: str) -> str:
             below = [step.replace("epsilon = ", "ε = ").replace("no ", "no\n") for step, _ in steps]
             axis.set_xticks(range(len(steps)), below, fontsize=9)
             axis.set(title=label(name), xlim=(-0.6, len(steps) - 0.4))
-            axis.margins(y=0.14)
+            # Room for the words above a bar, also of one that begins where the highest ends.
+            axis.set_ylim(1.14 * min(0.0, *levels), 1.14 * max(0.0, *levels) or 1.0)
             axis.grid(visible=False, axis="x")
             axis.set_xlabel(f"{task.blind}: {number(float(here['blind'].mean()))}")
         axes[0].set_ylabel(f"{task.measure} at the end")
@@ -315,6 +316,6 @@ def svg(figure: Any) -> str:
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :].replace(INK, "currentColor")
-    # As wide as it was drawn, less where the page is narrower.
+    # As wide as it was drawn, or less where the page is narrower: the page's style says how.
     wide = r'(<svg [^>]*?)width="([\d.]+)pt" height="[\d.]+pt"'
-    return re.sub(wide, r'\1style="max-width: \2pt"', text, count=1)
+    return re.sub(wide, r'\1style="--drawn: \2pt"', text, count=1)

@@ -36,7 +36,7 @@ def live_table(experiment: Experiment, console: Console, then: Watch) -> Iterato
     total = bar.add_task("cells", total=len(cells))
 
     def view() -> Group | Table:
-        table = _table(experiment, found, console.width)
+        table = _table(experiment, found)
         return Group(table, bar) if console.is_terminal else table
 
     with Live(console=console, refresh_per_second=4, get_renderable=view):
@@ -50,57 +50,39 @@ def live_table(experiment: Experiment, console: Console, then: Watch) -> Iterato
         yield watch
 
 
-CELL = len("0.000123 ± 0.000012  100.0%")
-
-
 def _table(
-    experiment: Experiment,
-    found: Mapping[tuple[str, float, str], list[tuple[float, float]]],
-    width: int,
+    experiment: Experiment, found: Mapping[tuple[str, float, str], list[tuple[float, float]]]
 ) -> Table:
-    """A column for each environment where that fits; else a block of rows for each."""
+    """A block of rows for each environment, a row for each learner and budget."""
     task = TASKS[experiment.task]
     title = (
         f"{experiment.name}: {task.measure} after {experiment.rounds:,} {task.axis}, mean "
         f"± 95%, and fraction {task.gains[1]} {task.gains[2]}"
     )
     table = Table(title=escape(title), title_justify="left")
-    environments = [each.title for each in experiment.environments]
-    columns = len(environments) + 2
-    left = width - len("epsilon") - CELL * len(environments) - 3 * columns - 1
-    blocks = [environments] if left >= 12 else [[each] for each in environments]
-    if len(blocks) > 1:
-        left = width - len("epsilon") - CELL - 3 * 4 - 1
-    named = max(left if len(blocks) == 1 else left // 2, 4)
-    table.add_column("learner", overflow="fold", max_width=named)
-    table.add_column("epsilon", justify="right", width=len("epsilon"))
-    if len(blocks) == 1:
-        for name in environments:
-            table.add_column(Text(name), justify="right", overflow="fold", width=CELL)
-    else:
-        table.add_column("environment", overflow="fold", max_width=named)
-        table.add_column(task.measure, justify="right", overflow="fold", width=CELL)
-    for block in blocks:
+    for name in ("environment", "learner"):
+        table.add_column(name, overflow="fold")
+    for name in ("epsilon", task.measure, task.gains[1]):
+        table.add_column(name, justify="right", no_wrap=True)
+    for environment in experiment.environments:
         for learner in experiment.learners:
             private = task.learner_entry(learner).private
             epsilons = sorted(experiment.epsilons, reverse=True) if private else [math.inf]
             for epsilon in epsilons:
-                first = epsilon == epsilons[0]
-                where = [] if len(blocks) == 1 else [Text(block[0] if first else "")]
+                key = (learner.title, epsilon, environment.title)
                 table.add_row(
-                    Text(learner.title if first else ""),
+                    Text(environment.title if epsilon == epsilons[0] else ""),
+                    Text(learner.title if epsilon == epsilons[0] else ""),
                     f"{epsilon:g}" if private else "-",
-                    *where,
-                    *(_cell(found.get((learner.title, epsilon, each), [])) for each in block),
-                    end_section=epsilon == epsilons[-1],
+                    *_numbers(found.get(key, [])),
                 )
+        table.add_section()
     return table
 
 
-def _cell(pairs: list[tuple[float, float]]) -> str:
+def _numbers(pairs: list[tuple[float, float]]) -> tuple[str, str]:
     if not pairs:
-        return "[dim]…[/dim]"
+        return "[dim]…[/dim]", ""
     values, blind = np.array(pairs).T
-    mean, half = interval(values)
-    gained = f"  {percent(1 - mean / blind.mean(), 1):>6}" if blind.mean() > 0 else ""
-    return plus_minus(mean, half) + gained
+    gained = percent(1 - values.mean() / blind.mean(), 1) if blind.mean() > 0 else ""
+    return plus_minus(*interval(values)), gained

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.experiments.runner import Record, finished, write_atomically
+from discreet.experiments.runner import Record, finished
 from discreet.experiments.source import digest, source_text
+from discreet.experiments.writing import write_atomically
 
 FIRST_SEED = 3000  # the learners' constants were tuned on smaller ones
 Measure = Callable[..., Mapping[str, Any]]  # (seed=..., **parameters) -> numbers by name
@@ -94,6 +95,7 @@ class Found:
         return np.array([found[seed][name] for seed in sorted(found)])
 
     def mean(self, measure: Measure, name: str = "value", /, **parameters: Any) -> float:
+        """Of them."""
         return float(np.mean(self.over(measure, name, **parameters)))
 
 
@@ -122,15 +124,9 @@ def records(
     return done
 
 
-def measured(
-    cells: Sequence[Measurement],
-    folder: Path,
-    *,
-    workers: int | None = None,
-    watch: Watch | None = None,
-) -> Found:
-    """Run what has no file in `folder` yet, and ask the result for numbers."""
-    done = records(cells, folder, workers=workers, watch=watch)
+def measured(cells: Sequence[Measurement], folder: Path, **how: Any) -> Found:
+    """The same (`records`), to be asked for numbers."""
+    done = records(cells, folder, **how)
     return Found((cell, done[cell.key]) for cell in cells)
 
 

@@ -8,17 +8,14 @@ part of the name of a cell's file, as the library's is: after an edit the cell r
 import functools
 import hashlib
 import inspect
-import math
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from discreet.experiments.source import source_text
-from discreet.experiments.task import Learner
-from discreet.privacy import Guarantee
 
 GROUPS = {"learner": "discreet.learners", "world": "discreet.worlds"}
 
@@ -87,38 +84,11 @@ def own(what: str, name: str) -> Any | None:
     return found
 
 
-def own_learner(name: str, given: Sequence[str]) -> Learner | None:
-    """An entry for a learner of one's own; `given` is what a task gives to whoever asks for it.
-
-    It has privacy to speak of, and is run at every budget, if its constructor takes `epsilon`.
-    """
-    make = own("learner", name)
-    if make is None:
-        return None
+def made(make: Any, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """What it makes of the options, and by name of what it takes of what is given."""
     takes = inspect.signature(make).parameters
-    trust = "own" if "epsilon" in takes else "none"
-    about = (inspect.getdoc(make) or name).splitlines()[0]
-    return Learner(make, trust, about, name, tuple(given))
-
-
-def made(entry: Learner, given: dict[str, Any], options: dict[str, Any]) -> Any:
-    """A learner, which gets by name what its constructor takes of what is given."""
-    takes = inspect.signature(entry.make).parameters
     wanted = {name: item for name, item in given.items() if name in takes}
-    return entry.make(**wanted, **options)
-
-
-def promise(learner: Any, entry: Learner) -> Guarantee:
-    """What a learner promises at the end; one of your own without epsilon may say nothing."""
-    found = getattr(learner, "guarantee_", None) or getattr(learner, "guarantee", None)
-    if isinstance(found, Guarantee):
-        return found
-    if entry.private:
-        raise ValueError(
-            f"{type(learner).__name__} takes epsilon, so it must promise something: give it a "
-            "property `guarantee` (`guarantee_` after fit) that is a discreet.privacy.Guarantee"
-        )
-    return Guarantee(math.inf, 0.0, reference=entry.reference)
+    return make(**{**wanted, **options})
 
 
 def needs(item: Any, what: str, names: Sequence[str]) -> Any:

@@ -1,11 +1,8 @@
 """Pages that need nothing from outside: escaped templates, with style and pictures inside."""
 
-import os
 import platform
-import secrets
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -60,27 +57,3 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "-"
-
-
-def assert_new(path: Path) -> None:
-    """Refuse a file that is there already: what was filed is not written over."""
-    if path.exists():
-        raise ValueError(f"{path} is there already and is never overwritten; choose another name")
-
-
-def write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet, whole or not at all."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with part.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(part, path)  # refuses an existing name, also one that has just appeared
-        except FileExistsError:
-            assert_new(path)
-            raise
-    finally:
-        part.unlink(missing_ok=True)

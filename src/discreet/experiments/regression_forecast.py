@@ -4,16 +4,15 @@ The error is that of the fit itself, run on stand-ins for the private rows.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from discreet.arrays import Array, finite, integer, positive, within
-from discreet.experiments.sheet import Setting, Sheet
+from discreet.experiments.sheet import Setting, Sheet, Tick
 from discreet.experiments.statistics import one_more
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateLinearRegression
@@ -41,13 +40,14 @@ UNSEEN = 1.5  # where nothing can be simulated: by how much the formula may be o
 
 @dataclass(frozen=True)
 class Question:
-    """What is known before any private row is read."""
+    """What is known before any private row is read. Errors are in the units of labels."""
 
     covariates: Array | int  # a public sample (rows, d) in the unit ball, or d for the sphere
     rows: int  # how many private rows there will be
-    noise: float  # std of a label around its mean, relative to the label bound
+    noise: float  # std of a label around its mean, in the units of labels
     delta: float  # under central and shuffled trust; local trust is pure
     target: float | None = None  # an error that is wished for
+    label_range: tuple[float, float] = (-1.0, 1.0)  # public bounds of labels: their units
 
     trusts: ClassVar[tuple[str, ...]] = TRUSTS
     axes: ClassVar[tuple[str, str]] = ("rows", "mean absolute error")
@@ -57,36 +57,158 @@ class Question:
         positive("noise", self.noise)
         if self.target is not None:
             positive("target", self.target)
+        low, high = self.label_range
+        if not low < high:
+            raise ValueError(f"label_range must be (low, high), low < high; got {low:g}, {high:g}")
+
+    @property
+    def dim(self) -> int:
+        X = self.covariates
+        return X if isinstance(X, int) else X.shape[1]
+
+    @property
+    def label_bound(self) -> float:
+        """Half the width of the range: fits and formulas count labels in it."""
+        low, high = self.label_range
+        return (high - low) / 2
+
+    def _known(self, trust: str) -> dict[str, Any]:
+        return {"trust": trust, "label_noise": self.noise / self.label_bound}
+
+    def formula(self, rows: int, epsilon: float = math.inf, trust: str = "central") -> float:
+        """`expected_error`; by default that of least squares, without privacy."""
+        known = self._known(trust)
+        return self.label_bound * expected_error(
+            self.covariates, rows, epsilon, self.delta, **known
+        )
+
+    def limit(self, rows: int, epsilon: float, trust: str) -> float:
+        known = self._known(trust)
+        return self.label_bound * error_limit(self.covariates, rows, epsilon, **known)
+
+    def _rows_for(self, error: float, epsilon: float = math.inf, trust: str = "central") -> float:
+        error /= self.label_bound
+        return rows_needed(self.covariates, error, epsilon, self.delta, **self._known(trust))
+
+    # -- answers ---------------------------------------------------------------------------------
 
     def work(self, settings: Sequence[Setting]) -> int:
         """Answers, and points of curves with privacy."""
         return len(settings) + (len(settings) - 1) * POINTS
 
-    def answers(self, settings: Sequence[Setting], tick: Callable[[int], object]) -> "list[Answer]":
+    def answers(self, settings: Sequence[Setting], tick: Tick) -> "list[Answer]":
         found = []
         for trust, epsilon in settings:
-            found.append(answer(self, trust, epsilon))
+            found.append(self.answer(trust, epsilon))
             tick(1)
         return found
 
+    def answer(self, trust: str, epsilon: float) -> "Answer":
+        """What to expect at this trust and epsilon: the mean of fits to stand-ins for the rows."""
+        n = self.rows
+        plain = self.formula(n)
+        if trust == "none":
+            needed = None if self.target is None else self._rows_for(self.target)
+            # E|<phi, e>| of one fit, e normal in d dimensions: its log has about this spread
+            half = math.exp(1.96 / math.sqrt(2 * self.dim))
+            ends = plain / half, plain * half
+            return Answer(trust, math.inf, plain, *ends, plain, plain, 1.0, plain, needed)
+        formula = self.formula(n, epsilon, trust)
+        error, low, high = self._simulated(n, epsilon, trust)
+        needed = None
+        if self.target is not None:
+            needed = self._needed(self.target, epsilon, trust, error / formula)
+        price = price_of_privacy(self.covariates, n, epsilon, self.delta, **self._known(trust))
+        limit = self.limit(n, epsilon, trust)
+        return Answer(trust, epsilon, error, low, high, formula, plain, price, limit, needed)
+
+    def _simulated(self, rows: int, epsilon: float, trust: str) -> tuple[float, float, float]:
+        """The error after so many rows, and its interval."""
+        runs = self.simulated(rows, epsilon, trust)
+        if runs is None:
+            formula = self.formula(rows, epsilon, trust)
+            return formula, formula / UNSEEN, formula * UNSEEN
+        return float(runs[0].mean()), *one_more(runs[0])
+
+    def _needed(self, target: float, epsilon: float, trust: str, factor: float) -> float:
+        """Rows for the target: by the formula, corrected by fits to about so many rows."""
+        n = self._rows_for(target / factor, epsilon, trust)
+        if math.isinf(n) or n < LEAST_ROWS:
+            return n
+        error, *_ = self._simulated(int(n), epsilon, trust)
+        return self._rows_for(target * self.formula(int(n), epsilon, trust) / error, epsilon, trust)
+
+    def simulated(
+        self, rows: int, epsilon: float, trust: str, *, runs: int | None = None, seed: int = 0
+    ) -> tuple[Array, Array] | None:  # (runs,), (runs,)
+        """Mean absolute and root mean square errors of fits to stand-ins for so many rows.
+
+        They are drawn from the public sample, or on the sphere; theta has a random direction. Where
+        so many would take too long, fewer are fitted and errors are scaled as the formula scales;
+        None where features are too many for that.
+        """
+        d = max(self.dim, 3)
+        if d > MOST_COLUMNS:
+            return None
+        fitted = min(rows, int(WORK / (LEAST_RUNS * d)))
+        one = d * fitted + 2 * d**3  # matrices take their time, too
+        many = runs or min(MOST_RUNS, max(LEAST_RUNS, int(WORK / one)))
+        errors = [self._fit(fitted, epsilon, trust, [seed, k]) for k in range(many)]
+        l1, l2, plain = self.label_bound * np.array(errors).T
+        factor = _control(np.log(l1), np.log(plain), math.log(self.formula(fitted)))
+        if fitted < rows:
+            scaled = (self.formula(n, epsilon, trust) for n in (rows, fitted))
+            factor *= next(scaled) / next(scaled)
+        return factor * l1, factor * l2
+
+    def _fit(
+        self, rows: int, epsilon: float, trust: str, seeds: list[int]
+    ) -> tuple[float, float, float]:
+        """Mean absolute and root mean square error of a fit's predictions; that of least squares.
+
+        In units of the label bound.
+        """
+        rng = np.random.default_rng(seeds)
+        number = int(rng.integers(2**31))
+        X, test = (_drawn(self.covariates, n, rng) for n in (rows, TEST))
+        theta = rng.standard_normal(X.shape[1])
+        theta *= LENGTH / float(np.linalg.norm(theta))
+        spread = self.noise / self.label_bound
+        y = np.clip(X @ theta + spread * rng.standard_normal(rows), -1, 1)
+        model = PrivateLinearRegression(
+            epsilon,
+            None if trust == "local" else self.delta,
+            trust=trust,
+            norm_bound=1.0,
+            label_bound=1.0,
+            fit_intercept=False,
+            noise=SeededNoise(number),
+            random_state=number,
+        ).fit(X, y)
+        errors = test @ (model.coef_ - theta)
+        plain = test @ (np.linalg.lstsq(X, y, rcond=None)[0] - theta)
+        square = float(np.sqrt(np.mean(errors**2)))
+        return float(np.abs(errors).mean()), square, max(float(np.abs(plain).mean()), 1e-300)
+
+    # -- as people read them -----------------------------------------------------------------------
+
     def sheet(self, answers: "Sequence[Answer]") -> Sheet:
-        X = self.covariates
-        what = "as public" if isinstance(X, np.ndarray) else "on a sphere"
-        known = X.shape[1] if isinstance(X, np.ndarray) else X
+        what = "on a sphere" if isinstance(self.covariates, int) else "as public"
+        low, high = self.label_range
         target = self.target
-        needed = () if target is None else ("rows needed",)
         note = (
-            "error: mean absolute error of a prediction, in units of the label bound, on average "
-            "over fits to stand-ins for the rows. one fit: 19 in 20 have an error in between. "
-            "ratio: to least squares, without privacy. price: of privacy, tr(Sigma W^2)/d, what "
-            "ratio^2 comes to with rows enough. limit: scale below which no private estimator "
-            "gets. "
+            f"error: mean absolute error of a prediction, labels between {low:g} and {high:g}, on "
+            "average over fits to stand-ins for the rows. one fit: 19 in 20 have an error in "
+            "between. ratio: to least squares, without privacy. price: of privacy, tr(Sigma "
+            "W^2)/d, what ratio^2 comes to with rows enough. limit: scale below which no private "
+            "estimator gets. "
             + (f"rows needed: for an error of {target:g}. " if target is not None else "")
             + f"delta = {self.delta:g} (local: 0). "
-            + self._classes(answers, known)
+            + self._classes(answers)
         )
+        needed = () if target is None else ("rows needed",)
         return Sheet(
-            title=f"What to expect of {self.rows:,} rows, {known} features {what}, label noise "
+            title=f"What to expect of {self.rows:,} rows, {self.dim} features {what}, label noise "
             f"{self.noise:g}",
             columns=("trust", "epsilon", "error", "one fit", "ratio", "price", "limit", *needed),
             rows=[line.row for line in answers],
@@ -98,15 +220,16 @@ class Question:
             answers=[vars(line) for line in answers],
         )
 
-    def _classes(self, answers: "Sequence[Answer]", known: int) -> str:
+    def _classes(self, answers: "Sequence[Answer]") -> str:
         """From how many rows on a classifier of these features is no gamble."""
-        found = [
-            f"{rows_for_classes(known, each.epsilon, self.delta):,} "
-            f"({rows_for_classes(known, each.epsilon, self.delta, base_rate=0.05):,}) at epsilon = "
-            f"{each.epsilon:g}"
-            for each in answers
-            if each.trust == "central"
-        ]
+        found = []
+        for each in answers:
+            if each.trust == "central":
+                half, rare = (
+                    rows_for_classes(self.dim, each.epsilon, self.delta, base_rate=rate)
+                    for rate in (0.5, 0.05)
+                )
+                found.append(f"{half:,} ({rare:,}) at epsilon = {each.epsilon:g}")
         if not found:
             return ""
         return (
@@ -114,9 +237,7 @@ class Question:
             f"(a twentieth) of one class: {', '.join(found)}."
         )
 
-    def draw(
-        self, axis: Any, trust: str, answers: "Sequence[Answer]", tick: Callable[[int], object]
-    ) -> None:
+    def draw(self, axis: Any, trust: str, answers: "Sequence[Answer]", tick: Tick) -> None:
         """Error against the number of rows: least squares, private, and the limit.
 
         Curves are those of the formula, corrected as fits to the question's rows correct it. None
@@ -124,23 +245,20 @@ class Question:
         """
         from discreet.experiments.figures import colour_of
 
-        X = self.covariates
-        known: dict[str, Any] = {"label_noise": self.noise}
         ends = max(10, self.rows / 30), 30 * self.rows
         n = np.unique(np.geomspace(*ends, POINTS).astype(int)).tolist()
-        plain = np.array([expected_error(X, k, **known) for k in n])
+        plain = np.array([self.formula(k) for k in n])
         axis.plot(n, plain, color="black", label="without privacy")
         smaller = np.full(len(n), math.inf)  # error at the epsilon before
-        lines = [line for line in answers if line.trust == trust]
-        for line in lines:
+        for line in answers:
+            if line.trust != trust:
+                continue
             colour = colour_of(line.epsilon)
             factor = line.error / line.formula
-            private = []
-            limit = []
+            private, limit = [], []
             for k in n:
-                formula = expected_error(X, k, line.epsilon, self.delta, trust=trust, **known)
-                private.append(factor * formula)
-                limit.append(error_limit(X, k, line.epsilon, trust=trust, **known))
+                private.append(factor * self.formula(k, line.epsilon, trust))
+                limit.append(self.limit(k, line.epsilon, trust))
                 tick(1)
             smaller = np.minimum(np.maximum(private, plain), smaller)
             axis.plot(n, smaller, color=colour, label=f"epsilon = {line.epsilon:g}")
@@ -153,7 +271,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """One line of the table; errors are E|<phi, theta^ - theta>|, labels in [-1, 1]."""
+    """One line of the table; errors are E|<phi, theta^ - theta>|, in the units of labels."""
 
     trust: str  # "central", "shuffled", "local", or "none" for least squares
     epsilon: float  # inf without privacy
@@ -180,123 +298,6 @@ class Answer:
         )
 
 
-def answer(question: Question, trust: str, epsilon: float) -> Answer:
-    """What to expect at this trust and epsilon: the mean of fits to stand-ins for the rows."""
-    X = question.covariates
-    n = question.rows
-    sigma = question.noise
-    target = question.target
-    plain = expected_error(X, n, label_noise=sigma)
-    if trust == "none":
-        needed = None if target is None else rows_needed(X, target, label_noise=sigma)
-        # E|<phi, e>| of one fit, e normal in d dimensions: its log has about this spread
-        half = 1.96 / math.sqrt(2 * (X if isinstance(X, int) else X.shape[1]))
-        ends = plain * math.exp(-half), plain * math.exp(half)
-        return Answer(trust, math.inf, plain, *ends, plain, plain, 1.0, plain, needed)
-    delta = question.delta
-    known: dict[str, Any] = {"trust": trust, "label_noise": sigma}
-    formula = expected_error(X, n, epsilon, delta, **known)
-    error, ends = _simulated(question, n, trust, epsilon, formula)
-    return Answer(
-        trust,
-        epsilon,
-        error,
-        *ends,
-        formula,
-        plain,
-        price_of_privacy(X, n, epsilon, delta, **known),
-        error_limit(X, n, epsilon, **known),
-        None if target is None else _needed(question, trust, epsilon, target, error / formula),
-    )
-
-
-def _simulated(
-    question: Question, rows: int, trust: str, epsilon: float, formula: float
-) -> tuple[float, tuple[float, float]]:
-    """The error after so many rows, and its interval."""
-    runs = simulated(
-        question.covariates, rows, epsilon, question.delta, trust=trust, noise=question.noise
-    )
-    if runs is None:
-        return formula, (formula / UNSEEN, formula * UNSEEN)
-    return runs.error, runs.interval
-
-
-def _needed(question: Question, trust: str, epsilon: float, target: float, factor: float) -> float:
-    """Rows for the target: by the formula, corrected by fits to about so many rows."""
-    X = question.covariates
-    known: dict[str, Any] = {"trust": trust, "label_noise": question.noise}
-    n = rows_needed(X, target / factor, epsilon, question.delta, **known)
-    if math.isinf(n) or n < LEAST_ROWS:
-        return n
-    formula = expected_error(X, int(n), epsilon, question.delta, **known)
-    error, _ = _simulated(question, int(n), trust, epsilon, formula)
-    return rows_needed(X, target * formula / error, epsilon, question.delta, **known)
-
-
-# -- fits to stand-ins for the rows ----------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """Errors of several fits to as many rows as there will be.
-
-    >>> rows = Simulation(np.array([0.010, 0.012, 0.011, 0.013]), np.array([0.02] * 4))
-    >>> [round(x, 4) for x in (rows.error, *rows.interval)]
-    [0.0115, 0.0077, 0.0171]
-    """
-
-    l1: Array  # (runs,), mean absolute error of a prediction
-    l2: Array  # (runs,), root mean square
-
-    @property
-    def error(self) -> float:
-        """To be expected, on average over runs."""
-        return float(self.l1.mean())
-
-    @cached_property
-    def interval(self) -> tuple[float, float]:
-        """Where the error of one more fit lies, with probability .95."""
-        return one_more(self.l1)
-
-
-def simulated(
-    covariates: Array | int,
-    rows: int,
-    epsilon: float,
-    delta: float,
-    *,
-    trust: str,
-    noise: float,
-    runs: int | None = None,
-    seed: int = 0,
-) -> Simulation | None:
-    """Fits of `PrivateLinearRegression` to rows drawn from the public sample, or on the sphere.
-
-    Theta has a random direction. Where so many rows would take too long, fewer are fitted and
-    errors are scaled as `expected_error` scales; None where features are too many for that.
-    """
-    d = covariates if isinstance(covariates, int) else covariates.shape[1]
-    if d > MOST_COLUMNS:
-        return None
-    fitted = min(rows, int(WORK / (LEAST_RUNS * max(d, 3))))
-    one = max(d, 3) * fitted + 2 * d**3  # matrices take their time, too
-    many = runs or min(MOST_RUNS, max(LEAST_RUNS, int(WORK / one)))
-    errors = np.array(
-        [_fit(covariates, fitted, epsilon, delta, trust, noise, [seed, k]) for k in range(many)]
-    )
-    l1, l2, plain = errors.T
-    known = expected_error(covariates, fitted, label_noise=noise)
-    factor = _control(np.log(l1), np.log(plain), math.log(known))
-    if fitted < rows:
-        forecast = [
-            expected_error(covariates, n, epsilon, delta, trust=trust, label_noise=noise)
-            for n in (rows, fitted)
-        ]
-        factor *= forecast[0] / forecast[1]
-    return Simulation(factor * l1, factor * l2)
-
-
 def _control(errors: Array, plain: Array, expected: float) -> float:
     """What chance did to least squares on the same rows is taken out of the private errors, too.
 
@@ -307,38 +308,6 @@ def _control(errors: Array, plain: Array, expected: float) -> float:
     # E log|e| is not log E|e|: both are compared where their means are.
     middle = math.log(float(np.mean(np.exp(plain))))
     return math.exp(min(max(slope, 0.0), 1.0) * (expected - middle))
-
-
-def _fit(
-    covariates: Array | int,
-    rows: int,
-    epsilon: float,
-    delta: float,
-    trust: str,
-    noise: float,
-    seeds: list[int],
-) -> tuple[float, float, float]:
-    """Mean absolute and root mean square error of one fit's predictions; that of least squares."""
-    rng = np.random.default_rng(seeds)
-    number = int(rng.integers(2**31))
-    X, test = (_drawn(covariates, n, rng) for n in (rows, TEST))
-    theta = rng.standard_normal(X.shape[1])
-    theta *= LENGTH / float(np.linalg.norm(theta))
-    y = np.clip(X @ theta + noise * rng.standard_normal(rows), -1, 1)
-    model = PrivateLinearRegression(
-        epsilon,
-        None if trust == "local" else delta,
-        trust=trust,
-        norm_bound=1.0,
-        label_bound=1.0,
-        fit_intercept=False,
-        noise=SeededNoise(number),
-        random_state=number,
-    ).fit(X, y)
-    errors = test @ (model.coef_ - theta)
-    plain = test @ (np.linalg.lstsq(X, y, rcond=None)[0] - theta)
-    square = float(np.sqrt(np.mean(errors**2)))
-    return float(np.abs(errors).mean()), square, max(float(np.abs(plain).mean()), 1e-300)
 
 
 def _drawn(covariates: Array | int, n: int, rng: np.random.Generator) -> Array:

@@ -61,19 +61,15 @@ def expected_regret(
     >>> 0 < found.mean - found.half, found.gained > 0.8
     (True, True)
     """
-    count = integer("seeds", seeds) if isinstance(seeds, int) else 0
-    chosen = seeds if isinstance(seeds, Sequence) else range(FIRST_SEED, FIRST_SEED + count)
-    regrets = []
-    blind = []
-    for seed in chosen:
-        here = _world(place, seed)
+    if isinstance(seeds, int):
+        seeds = range(FIRST_SEED, FIRST_SEED + integer("seeds", seeds))
+    regrets, blind = [], []
+    for seed in seeds:
+        if isinstance(place, str):
+            here = world(place, seed=seed)
+        else:
+            here = place(seed) if callable(place) else place
         played = play(make_learner(seed), here, rounds, seed=seed)
         regrets.append(played.regret.sum())
         blind.append(played.uniform.sum())
     return Regret(np.array(regrets), np.array(blind))
-
-
-def _world(place: str | World | Callable[[int], World], seed: int) -> World:
-    if isinstance(place, str):
-        return world(place, seed=seed)
-    return place if not callable(place) else place(seed)

@@ -10,7 +10,7 @@ import numpy as np
 from discreet.experiments import figures
 from discreet.experiments.pages import render
 from discreet.experiments.results import Results
-from discreet.experiments.runner import write_atomically
+from discreet.experiments.writing import write_atomically
 from discreet.words import budget, count, listed, percent
 
 FEW = 5  # seeds; with fewer the intervals say little

@@ -23,6 +23,7 @@ from discreet.experiments.experiment import Cell, Experiment
 from discreet.experiments.results import Results
 from discreet.experiments.source import data_digest, digest
 from discreet.experiments.tasks import TASKS, cells_of, check
+from discreet.experiments.writing import write_atomically
 
 Record = Mapping[str, Any]  # what a cell's file holds
 Watch = Callable[[Cell, Record], object]  # told of every finished cell, old ones first
@@ -206,17 +207,3 @@ def read_record(path: Path) -> Record | None:
     except (OSError, ValueError):
         return None
     return record
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that whoever looks sees all of it or none, whenever the process dies."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

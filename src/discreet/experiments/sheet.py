@@ -13,9 +13,11 @@ import numpy as np
 
 from discreet import __version__
 from discreet.arrays import one_of, positive
-from discreet.experiments.pages import assert_new, render, write_new
+from discreet.experiments.pages import render
+from discreet.experiments.writing import assert_new, write_atomically
 
 Setting = tuple[str, float]  # trust and epsilon; ("none", inf) is without privacy
+Tick = Callable[[int], object]  # told how much was done
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,10 @@ class Sheet:
         console.print(self.note)
         print(f"\nFigure: {files.figure}")
         if files.html is not None:
-            write_new(files.html, self.html(files.figure.read_bytes()))
+            write_atomically(files.html, self.html(files.figure.read_bytes()), new=True)
             print(f"Page: {files.html}")
         if files.json is not None:
-            write_new(files.json, json.dumps(self.record(), indent=2) + "\n")
+            write_atomically(files.json, json.dumps(self.record(), indent=2) + "\n", new=True)
             print(f"Numbers: {files.json}")
 
     def html(self, picture: bytes) -> str:
@@ -117,29 +119,21 @@ def plain(item: Any) -> Any:
 
 
 class Question(Protocol):
-    """What is forecast, and how its answers are told: of a regression or of a bandit."""
+    """What is forecast, and how its answers are told: `run` says in which order."""
 
     @property
-    def trusts(self) -> tuple[str, ...]:
-        """From whoever holds the data to nobody."""
+    def trusts(self) -> tuple[str, ...]: ...  # from whoever holds the data to nobody
 
     @property
-    def axes(self) -> tuple[str, str]:
-        """What the picture shows."""
+    def axes(self) -> tuple[str, str]: ...  # of the picture, both logarithmic
 
-    def work(self, settings: Sequence[Setting]) -> int:
-        """How often `answers` and `draw` will tick."""
+    def work(self, settings: Sequence[Setting]) -> int: ...  # how often answers and draw will tick
 
-    def answers(self, settings: Sequence[Setting], tick: Callable[[int], object]) -> Sequence[Any]:
-        """One for each setting."""
+    def answers(self, settings: Sequence[Setting], tick: Tick) -> Sequence[Any]: ...
 
-    def sheet(self, answers: Sequence[Any]) -> Sheet:
-        """The answers in a table."""
+    def sheet(self, answers: Sequence[Any]) -> Sheet: ...
 
-    def draw(
-        self, axis: Any, trust: str, answers: Sequence[Any], tick: Callable[[int], object]
-    ) -> None:
-        """The answers under one trust in a picture; both axes will be logarithmic."""
+    def draw(self, axis: Any, trust: str, answers: Sequence[Any], tick: Tick) -> None: ...
 
 
 def run(question: Question, epsilons: Sequence[float], *, trust: str | None, files: Files) -> None:
@@ -159,7 +153,7 @@ def run(question: Question, epsilons: Sequence[float], *, trust: str | None, fil
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], object]]:
+def _progress(total: int) -> Iterator[Tick]:
     """A bar while forecasts are made, on a terminal only."""
     from rich.console import Console
     from rich.progress import Progress
@@ -175,7 +169,7 @@ def draw(
     question: Question,
     trusts: Sequence[str],
     answers: Sequence[Any],
-    tick: Callable[[int], object] = lambda done: None,
+    tick: Tick = lambda done: None,
 ) -> None:
     """The picture: a panel for each trust."""
     from matplotlib.figure import Figure

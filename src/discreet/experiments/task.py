@@ -6,17 +6,21 @@ would have on the same people (`blind`).
 """
 
 import inspect
+import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from discreet.arrays import Array
 from discreet.experiments.experiment import Cell, Choice, suggestion
-from discreet.privacy import Guarantee
+from discreet.experiments.own import made, needs, offered, own
+from discreet.privacy import Guarantee, SeededNoise
+
+Curve = tuple[Array, Array, Array]  # n, value, blind
 
 
 @dataclass(frozen=True)
@@ -27,13 +31,6 @@ class Learner:
     trust: str  # "joint", "central", "local"; "none" without privacy; "own": its guarantee says it
     about: str  # one line for a list
     reference: str  # where it comes from
-    given: tuple[str, ...]  # arguments that the task gives; an experiment may set the others
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """What an experiment may set."""
-        return tuple(name for name in inspect.signature(self.make).parameters
-                     if name not in self.given)  # fmt: skip
 
     @property
     def private(self) -> bool:
@@ -74,7 +71,7 @@ class Outcome:
     value: Array  # (points,), less is better
     blind: Array  # (points,), of somebody who learns nothing
     guarantee: Guarantee  # of the learner, at the end
-    seconds: Mapping[str, float] = field(default_factory=dict)  # processor time, by part
+    seconds: Mapping[str, float]  # processor time, by part
 
 
 class Task(ABC):
@@ -89,22 +86,71 @@ class Task(ABC):
     logarithmic: ClassVar[bool] = False  # axes of the curves
     learners: ClassVar[Mapping[str, Learner]]
     given: ClassVar[tuple[str, ...]]  # arguments that the task gives to whoever takes them
+    does: ClassVar[tuple[str, ...]] = ("decide", "learn")  # what a learner must have
 
     def learner_entry(self, choice: Choice) -> Learner:
         """The entry that an experiment names; unknown names and options raise ValueError."""
-        from discreet.experiments.own import offered, own_learner
-
         if choice.name in self.learners:
             return self.learners[choice.name]
-        found = own_learner(choice.name, self.given)
-        if found is None:
+        make = own("learner", choice.name)
+        if make is None:
             known = (*self.learners, *offered("learner"))
             raise ValueError(
                 f"no learner {choice.name!r} in the task {self.name!r}"
                 f"{suggestion(choice.name, known)} See: discreet learners. One of your own: "
                 "'module:Class'"
             )
-        return found
+        # It has privacy to speak of, and is run at every budget, if its constructor takes epsilon.
+        trust = "own" if "epsilon" in inspect.signature(make).parameters else "none"
+        about = (inspect.getdoc(make) or choice.name).splitlines()[0]
+        return Learner(make, trust, about, choice.name)
+
+    def options(self, entry: Learner) -> tuple[str, ...]:
+        """What an experiment may set."""
+        names = inspect.signature(entry.make).parameters
+        return tuple(name for name in names if name not in self.given)
+
+    def own_world(self, choice: Choice, known: Iterable[str]) -> Callable[..., Any]:
+        """The function that makes a world which is not among the known ones."""
+        make: Callable[..., Any] | None = own("world", choice.name)
+        if make is None:
+            raise ValueError(
+                f"no environment {choice.name!r} in the task {self.name!r}"
+                f"{suggestion(choice.name, (*known, *offered('world')))} See: discreet datasets. "
+                "One of your own: 'module:function'"
+            )
+        return make
+
+    def learner(self, cell: Cell, environment: Any) -> Any:
+        """A new learner for this environment, which gets what its constructor names."""
+        entry = self.learner_entry(cell.learner)
+        options = dict(cell.learner.options)
+        given = {
+            "epsilon": cell.epsilon,
+            "noise": SeededNoise(cell.seed),
+            "seed": cell.seed,
+            **self.offers(cell, environment),
+        }
+        if entry.private and "local" not in (entry.trust, options.get("trust")):
+            given["delta"] = cell.delta  # local reports are pure
+        return needs(made(entry.make, given, options), "a learner", self.does)
+
+    def promise(self, learner: Any, cell: Cell) -> Guarantee:
+        """What a learner promises at the end; one of your own without epsilon may say nothing."""
+        found = getattr(learner, "guarantee_", None) or getattr(learner, "guarantee", None)
+        if isinstance(found, Guarantee):
+            return found
+        entry = self.learner_entry(cell.learner)
+        if entry.private:
+            raise ValueError(
+                f"{type(learner).__name__} takes epsilon, so it must promise something: give it a "
+                "property `guarantee` (`guarantee_` after fit) that is a discreet.privacy.Guarantee"
+            )
+        return Guarantee(math.inf, 0.0, reference=entry.reference)
+
+    @abstractmethod
+    def offers(self, cell: Cell, environment: Any) -> dict[str, Any]:
+        """What learners of this task may ask for by name, besides budget, noise and seed."""
 
     @abstractmethod
     def about(self, choice: Choice) -> str:
@@ -115,11 +161,7 @@ class Task(ABC):
         """The environment that an experiment names."""
 
     @abstractmethod
-    def learner(self, cell: Cell, environment: Any) -> Any:
-        """A new learner for this environment."""
-
-    @abstractmethod
-    def play(self, cell: Cell, environment: Any, learner: Any, clock: Clock) -> Outcome:
+    def play(self, cell: Cell, environment: Any, learner: Any, clock: Clock) -> Curve:
         """Run the learner in the environment; the clock is told whose turn it is."""
 
     def run(self, cell: Cell) -> Outcome:
@@ -129,9 +171,9 @@ class Task(ABC):
         clock.to("learner")
         learner = self.learner(cell, environment)
         clock.to("runner")
-        outcome = self.play(cell, environment, learner, clock)
+        n, value, blind = self.play(cell, environment, learner, clock)
         clock.to("runner")
-        return replace(outcome, seconds=clock.seconds)
+        return Outcome(n, value, blind, self.promise(learner, cell), clock.seconds)
 
 
 def marks(rounds: int, points: int, *, first: int = 10) -> Array:

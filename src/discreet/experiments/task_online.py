@@ -10,12 +10,8 @@ from discreet.domains import Simplex
 from discreet.environments.losses import NAMES, expert_losses
 from discreet.environments.playing import play_losses
 from discreet.experiments.experiment import Cell, Choice
-from discreet.experiments.own import made, needs, own, promise
-from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
+from discreet.experiments.task import Clock, Curve, Learner, Task, marks
 from discreet.online import FTPL, FTRL, AdversarialBandit
-from discreet.privacy import SeededNoise
-
-_GIVEN = ("n_arms", "domain", "horizon", "epsilon", "delta", "loss_bound", "seed", "noise")
 
 
 class Online(Task):
@@ -30,24 +26,24 @@ class Online(Task):
         "Regret is what was lost beyond the expert who turns out best in hindsight, added up over "
         "all rounds."
     )
-    given = _GIVEN
+    given = ("n_arms", "domain", "horizon", "epsilon", "delta", "loss_bound", "seed", "noise")
     learners: ClassVar[Mapping[str, Learner]] = {
         "FTRL": Learner(
             FTRL, "central", "follow the regularised leader on private running sums",
-            "Agarwal and Singh (2017), Algorithm 1", _GIVEN,
+            "Agarwal and Singh (2017), Algorithm 1",
         ),
         "FTPL": Learner(
             FTPL, "central", "follow the perturbed leader on private running sums",
-            "Agarwal and Singh (2017), Algorithm 3", _GIVEN,
+            "Agarwal and Singh (2017), Algorithm 3",
         ),
         "AdversarialBandit": Learner(
             AdversarialBandit, "local",
             'sees the loss of its own choice only, privately reported; trust = "central" too',
-            "Agarwal and Singh (2017), Algorithms 4 and 5; Asi, Raman and Talwar (2025)", _GIVEN,
+            "Agarwal and Singh (2017), Algorithms 4 and 5; Asi, Raman and Talwar (2025)",
         ),
         "Hedge": Learner(
             FTRL, "none", "FTRL without privacy: the yardstick",
-            "Freund and Schapire (1997)", _GIVEN,
+            "Freund and Schapire (1997)",
         ),
     }  # fmt: skip
 
@@ -57,35 +53,22 @@ class Online(Task):
 
     def environment(self, choice: Choice, rounds: int, seed: int) -> Array:  # (rounds, n)
         """A loss sequence by name; one of your own takes rounds and seed."""
-        if choice.name not in NAMES and (make := own("world", choice.name)) is not None:
-            losses = np.asarray(make(rounds=rounds, seed=seed, **choice.options), dtype=np.float64)
-            if losses.shape[:1] != (rounds,) or losses.ndim != 2:
-                raise ValueError(f"{choice.name} must return losses of shape ({rounds}, n)")
-            if losses.min() < 0 or losses.max() > 1:
-                raise ValueError(f"{choice.name} must return losses in [0, 1]")
-            return losses
-        return expert_losses(choice.name, rounds, **{"seed": seed, **choice.options})
+        if choice.name in NAMES:
+            return expert_losses(choice.name, rounds, **{"seed": seed, **choice.options})
+        make = self.own_world(choice, NAMES)
+        losses = np.asarray(make(rounds=rounds, seed=seed, **choice.options), dtype=np.float64)
+        if losses.shape[:1] != (rounds,) or losses.ndim != 2:
+            raise ValueError(f"{choice.name} must return losses of shape ({rounds}, n)")
+        if losses.min() < 0 or losses.max() > 1:
+            raise ValueError(f"{choice.name} must return losses in [0, 1]")
+        return losses
 
-    def learner(self, cell: Cell, environment: Array) -> Any:
-        """A learner for so many experts."""
-        entry = self.learner_entry(cell.learner)
+    def offers(self, cell: Cell, environment: Array) -> dict[str, Any]:
+        """So many experts."""
         n = environment.shape[1]
-        given = {
-            "n_arms": n,
-            "domain": Simplex(n),
-            "horizon": cell.rounds,
-            "loss_bound": 1.0,
-            "epsilon": cell.epsilon,
-            "delta": cell.delta if entry.private else 0.0,
-            "seed": cell.seed,
-            "noise": SeededNoise(cell.seed),
-        }
-        if entry.make is AdversarialBandit:
-            del given["delta"]  # pure, unless reports are shuffled
-        learner = made(entry, given, dict(cell.learner.options))
-        return needs(learner, "a learner", ("decide", "learn"))
+        return {"n_arms": n, "domain": Simplex(n), "horizon": cell.rounds, "loss_bound": 1.0}
 
-    def play(self, cell: Cell, environment: Array, learner: Any, clock: Clock) -> Outcome:
+    def play(self, cell: Cell, environment: Array, learner: Any, clock: Clock) -> Curve:
         """The loss of every decision, against the expert that is best so far."""
         clock.to("learner")
         suffered = _suffered(learner, environment)
@@ -93,8 +76,7 @@ class Online(Task):
         n = marks(cell.rounds, cell.points)
         best = np.cumsum(environment, axis=0)[n - 1].min(axis=1)
         even = np.cumsum(environment.mean(axis=1))[n - 1]
-        return Outcome(n, np.cumsum(suffered)[n - 1] - best, even - best,
-                       promise(learner, self.learner_entry(cell.learner)))  # fmt: skip
+        return n, np.cumsum(suffered)[n - 1] - best, even - best
 
 
 def _suffered(learner: Any, losses: Array) -> Array:  # (T, n) -> (T,)

@@ -1,6 +1,5 @@
 """Linear regression: squared error on rows that were held out, against the number of rows."""
 
-import inspect
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,17 +11,14 @@ from discreet.arrays import Array, finite_range, integer
 from discreet.environments.datasets import DATA
 from discreet.environments.tables import read_table
 from discreet.experiments.experiment import Cell, Choice, suggestion
-from discreet.experiments.own import made, needs, offered, own, promise
-from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
-from discreet.privacy import SeededNoise
+from discreet.experiments.own import made
+from discreet.experiments.task import Clock, Curve, Learner, Task, marks
 from discreet.regression import PrivateLinearRegression
 from discreet.regression.baselines import OLS, SSP, AdaSSP
 
 HELD_OUT = 0.2  # of a table's rows; as many rows again for a synthetic one, at most MOST
 MOST = 10_000
 FEWEST = 50  # rows to begin a curve with
-_GIVEN = ("epsilon", "delta", "norm_bound", "label_bound", "fit_intercept", "public_X",
-          "noise", "random_state")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,18 +44,19 @@ class Regression(Task):
         "to [-1, 1]."
     )
     logarithmic = True
-    given = _GIVEN
+    given = ("epsilon", "delta", "norm_bound", "label_bound", "fit_intercept", "public_X", "noise",
+             "random_state")  # fmt: skip
+    does = ("fit", "predict")
     learners: ClassVar[Mapping[str, Learner]] = {
         "PrivateLinearRegression": Learner(
             PrivateLinearRegression, "central",
             'information-weighted steps; trust = "local" and method are options',
-            "Chen, Li, Rakhlin and Simchi-Levi (2025)", _GIVEN,
+            "Chen, Li, Rakhlin and Simchi-Levi (2025)",
         ),
         "AdaSSP": Learner(AdaSSP, "central", "noisy second moments and a ridge as large as needed",
-                          "Wang (2018), Algorithm 2", _GIVEN),
-        "SSP": Learner(SSP, "central", "noisy second moments", "Vu and Slavkovic (2009)", _GIVEN),
-        "OLS": Learner(OLS, "none", "least squares without privacy: the yardstick", "Gauss (1809)",
-                       _GIVEN),
+                          "Wang (2018), Algorithm 2"),
+        "SSP": Learner(SSP, "central", "noisy second moments", "Vu and Slavkovic (2009)"),
+        "OLS": Learner(OLS, "none", "least squares without privacy: the yardstick", "Gauss (1809)"),
     }  # fmt: skip
 
     def about(self, choice: Choice) -> str:
@@ -78,12 +75,9 @@ class Regression(Task):
         elif name in DATA:
             X, y = DATA[name](**options)
             X = X / np.sqrt(X.shape[1])  # from the cube into the unit ball
-        elif (make := own("world", name)) is not None:
-            seeds = {"seed": seed} if "seed" in inspect.signature(make).parameters else {}
-            X, y = _inside(name, make(**{**seeds, **options}))
         else:
-            known = suggestion(name, ("sphere", "table", *DATA, *offered("world")))
-            raise ValueError(f"no environment {name!r} in the task 'regression'{known}")
+            make = self.own_world(choice, ("sphere", "table", *DATA))
+            X, y = _inside(name, made(make, {"seed": seed}, options))
         order = rng.permutation(len(y))
         kept = len(y) - int(HELD_OUT * len(y))
         if kept < rounds:
@@ -95,24 +89,12 @@ class Regression(Task):
         last = order[kept:]
         return Rows(X[first], y[first], X[last], y[last])
 
-    def learner(self, cell: Cell, environment: Rows) -> Any:
-        """An estimator for rows in the unit ball and labels in [-1, 1]."""
-        options = dict(cell.learner.options)
-        given = {
-            "epsilon": cell.epsilon,
-            "delta": cell.delta,
-            "norm_bound": 1.0,
-            "label_bound": 1.0,
-            "fit_intercept": True,
-            "noise": SeededNoise(cell.seed),
-            "random_state": cell.seed,
-        }
-        if cell.learner.name in self.learners and options.get("trust") == "local":
-            del given["delta"]  # it is pure
-        model = made(self.learner_entry(cell.learner), given, options)
-        return needs(model, "an estimator", ("fit", "predict"))
+    def offers(self, cell: Cell, environment: Rows) -> dict[str, Any]:
+        """Rows in the unit ball and labels in [-1, 1]."""
+        bounds = {"norm_bound": 1.0, "label_bound": 1.0}
+        return {**bounds, "fit_intercept": True, "random_state": cell.seed}
 
-    def play(self, cell: Cell, environment: Rows, learner: Any, clock: Clock) -> Outcome:
+    def play(self, cell: Cell, environment: Rows, learner: Any, clock: Clock) -> Curve:
         """Fit, predict, compare; once for each number of rows."""
         n = marks(cell.rounds, cell.points, first=FEWEST)
         value = np.empty(len(n))
@@ -126,7 +108,7 @@ class Regression(Task):
             clock.to("environment")
             value[i] = np.mean((learner.predict(environment.test_X) - test_y) ** 2)
             blind[i] = np.mean((y[:rows].mean() - test_y) ** 2)
-        return Outcome(n, value, blind, promise(learner, self.learner_entry(cell.learner)))
+        return n, value, blind
 
 
 def _inside(name: str, found: Any) -> tuple[Array, Array]:

@@ -43,7 +43,7 @@ def check(experiment: Experiment) -> None:
     task = TASKS[experiment.task]
     for j, learner in enumerate(experiment.learners):
         try:
-            options = task.learner_entry(learner).options
+            options = task.options(task.learner_entry(learner))
         except ValueError as error:
             raise ExperimentError(("learners", j, "name"), str(error)) from None
         for option in learner.options:

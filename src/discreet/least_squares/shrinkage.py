@@ -6,6 +6,7 @@ That is the noise of a release of `symmetric_to_vector`, which is isotropic in t
 import math
 
 import numpy as np
+import scipy
 
 from discreet.arrays import Array
 from discreet.least_squares.blocks import Blocks
@@ -38,17 +39,21 @@ def clean(
     target: Array | None = None,
     last: float | None = None,
     floor: float = 0.0,
-) -> tuple[Array, Array]:
-    """A^ and E[(A - A^)^2], for A in noisy = A + noise: a target T but for a few directions.
+) -> tuple[Array, Array, float]:
+    """A^, E[(A - A^)^2] and what noise hides, for A >= 0 in noisy = A + noise.
+
+    A^ is a target T but for a few directions.
 
     The noise's eigenvalues lie within 2 sqrt(v) of 0, v = d s^2 / 2 (Wigner). A direction in which
     A - T has a > sqrt(v) shows as an eigenvalue l = a + v/a beyond them, and along its eigenvector
     A - T has mean a - v/a = sqrt(l^2 - 4 v) and variance v - v^2/a^2 (Benaych-Georges and
     Nadakuditi 2011). All other directions are pooled: they differ by what noise does not explain,
-    give or take the error of that, s^2; from a target that is given, by no more than its own size.
+    give or take the error of that, s^2; and by no more than the size of A there.
 
     T is a multiple of the identity if none is given, but for the last entry of A where that is
-    known. Eigenvalues of A^ are at least `floor`.
+    known: the mean of the pooled eigenvalues, which has noise and is not negative. No direction in
+    which A^ is small is known to have less than s, or than the size that it should have.
+    Eigenvalues of A^ are at least `floor`.
 
     >>> clean(np.diag([9.0, 1.0, 1.0, 2.0]), noise_std=1.0)[0].round(1)  # edge 2.8
     array([[8.5, 0. , 0. , 0. ],
@@ -59,9 +64,10 @@ def clean(
     d = len(noisy)
     square = noise_std**2
     v = d * square / 2
-    most = math.inf if target is None else float(np.trace(target)) / d
     if target is None:
-        noisy, target = _isotropic(noisy, 2 * math.sqrt(v), last)
+        noisy, target, most = _isotropic(noisy, noise_std, last)
+    else:
+        most = (float(np.trace(target)) / d) ** 2
     values, vectors = np.linalg.eigh(noisy - target)
     mean = np.copysign(np.sqrt(np.maximum(values**2 - 4 * v, 0.0)), values)
     a = (np.abs(values) + np.abs(mean)) / 2
@@ -69,24 +75,37 @@ def clean(
     rest = values[mean == 0]
     if rest.size:
         differ = max(float(np.mean(rest**2)) - v - square / 2, 0.0)
-        variance[mean == 0] = min(differ + square, most**2)
+        variance[mean == 0] = min(differ + square, most)
     error = (vectors * variance) @ vectors.T
     values, basis = np.linalg.eigh(target + (vectors * mean) @ vectors.T)
-    return np.asarray((basis * np.maximum(values, floor)) @ basis.T), np.asarray(error)
+    cleaned = np.asarray((basis * np.maximum(values, floor)) @ basis.T)
+    return cleaned, np.asarray(error), max(math.sqrt(min(square, most)), floor)
 
 
-def _isotropic(noisy: Array, edge: float, last: float | None) -> tuple[Array, Array]:
-    """The noisy matrix with its last entry where that is known, and the target: the bulk's mean."""
+def _isotropic(noisy: Array, noise_std: float, last: float | None) -> tuple[Array, Array, float]:
+    """The noisy matrix with its last entry where that is known, the target, and E[size^2]."""
+    d = len(noisy)
     target = np.zeros_like(noisy)
-    free = np.eye(len(noisy))
+    free = np.eye(d)
     if last is not None:
         noisy = noisy.copy()
         noisy[-1, -1] = target[-1, -1] = last
         free[-1, -1] = 0.0
     values = np.linalg.eigvalsh(noisy - target)
     away = np.abs(values - np.median(values))
-    middle = float(np.mean(values[away <= max(edge, float(away.min()))]))
-    return noisy, target + max(middle, 0.0) * free
+    edge = noise_std * math.sqrt(2 * d)
+    pooled = values[away <= max(edge, float(away.min()))]
+    size, square = positive_part(float(np.mean(pooled)), noise_std / math.sqrt(len(pooled)))
+    return noisy, target + size * free, square
+
+
+def positive_part(seen: float, std: float) -> tuple[float, float]:
+    """E[a] and E[a^2] of a >= 0 that was seen with normal noise: a normal law cut at 0."""
+    if std == 0:
+        return max(seen, 0.0), max(seen, 0.0) ** 2
+    z = max(seen / std, -30.0)
+    ratio = math.exp(-z * z / 2) / math.sqrt(2 * math.pi) / float(scipy.special.ndtr(z))
+    return std * (z + ratio), std**2 * (1 + z * (z + ratio))
 
 
 def kept(difference: Array, noise_std: float) -> float:

@@ -30,10 +30,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.arrays import Array, one_of
+from discreet.arrays import Array, one_of, symmetric_to_vector, vector_to_symmetric
 from discreet.privacy import BallChannel, IntervalChannel
 from discreet.privacy.channels import BinaryChannel
-from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.portable import dot
 from discreet.state import value
 

@@ -289,10 +289,10 @@ def window_release(state: PublicState, noise: Noise | None = None) -> Release:
         dearest = max(channels, key=lambda channel: channel.report_epsilon)
         return report_release(dearest, f"window {state.window + 1}", source(noise))
     mechanism = " or ".join(sorted({channel.mechanism for channel in channels}))
-    return Release.shuffled(
+    return Release.channel(
+        max(channel.report_epsilon for channel in channels),
         what=f"one batch of {state.batch.size} reports, planned",
         mechanism=mechanism,
-        local_epsilon=max(channel.report_epsilon for channel in channels),
         crowd=state.batch.honest,
         sampler="drawn by devices" if noise is None else noise.sampler(mechanism),
         scope=f"batch {state.window + 1}",

@@ -21,8 +21,7 @@ from discreet.privacy.channels import BinaryChannel
 from discreet.privacy.guarantee import ONE_PROCESS
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
-from discreet.privacy.observation import observe
-from discreet.privacy.release import Release
+from discreet.privacy.release import Release, observe
 from discreet.state import Stateful, value
 
 UNPROTECTED = ("that a loss came, and when", "the horizon and the public bounds")
@@ -208,10 +207,10 @@ class ShuffledReports(Feedback):
 
     def guarantee(self, *, taken: bool) -> Guarantee:
         """(epsilon, delta) against everybody but the relay."""
-        release = Release.shuffled(
+        release = Release.channel(
+            math.inf if self.channel.off else self.channel.report_epsilon,
             what=f"one batch of {self.size} reports, planned; a round is in one batch",
             mechanism=self.channel.mechanism,
-            local_epsilon=math.inf if self.channel.off else self.channel.report_epsilon,
             crowd=self.batch.honest,
             sampler=self._noise.sampler(self.channel.mechanism),
             scope="each batch",

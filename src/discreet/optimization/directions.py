@@ -20,8 +20,7 @@ from discreet.optimization.problem import clipped
 from discreet.privacy import Budget, Guarantee, PrefixSum
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
-from discreet.privacy.observation import observe
-from discreet.privacy.release import Release
+from discreet.privacy.release import Release, observe
 from discreet.state import Stateful, damaged
 
 

@@ -28,8 +28,7 @@ from discreet.privacy import Budget, Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import Mechanisms, Released
 from discreet.privacy.noise import Noise
-from discreet.privacy.observation import observe
-from discreet.privacy.release import Release
+from discreet.privacy.release import Release, observe
 from discreet.state import Stateful, damaged
 
 # Tuned in simulation (benchmarks/convex_sparse.py: d = 10^4, 5 arms, T = 20,000, epsilon = 1).

@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import Array
+from discreet.arrays import Array, symmetric_to_vector, vector_to_symmetric
 from discreet.links import link as link_named
 from discreet.optimization.problem import Problem
 from discreet.optimization.sparse_windows import GROWTH, WindowArms
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.mechanisms import Mechanisms, symmetric_to_vector, vector_to_symmetric
+from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise
 from discreet.state import Stateful, damaged
 

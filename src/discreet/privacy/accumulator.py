@@ -8,8 +8,7 @@ import numpy as np
 
 from discreet.arrays import Array, finite, integer, positive
 from discreet.privacy.noise import Noise, source, to_lattice
-from discreet.privacy.observation import observe
-from discreet.privacy.release import Release
+from discreet.privacy.release import Release, observe
 from discreet.state import Stateful, damaged
 
 

@@ -22,9 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.arrays import Array, finite, finite_range, integer, positive, within
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.noise import Noise, source
-from discreet.privacy.observation import observe
 from discreet.privacy.portable import COINS, draw_coins, exp
-from discreet.privacy.release import Release
+from discreet.privacy.release import Release, observe
 from discreet.privacy.shuffle import LARGEST_EPSILON
 
 CELLS = 2**20  # on each side of 0: reports of the piecewise mechanism are -CELLS ... CELLS steps
@@ -52,11 +51,7 @@ def heads(odds: Fraction) -> int:
 
 
 class Channel:
-    """What the channels share: the budget of one report, and the promise.
-
-    epsilon         the privacy loss of all reports of one person; inf switches privacy off
-    contributions   the most reports of one person; each is made at epsilon/contributions
-    """
+    """What the channels share: the budget of one report, and the promise."""
 
     mechanism: str
     reference: str
@@ -78,12 +73,10 @@ class Channel:
     @property
     def guarantee(self) -> Guarantee:
         """What each person is promised, whatever happens to the reports."""
-        release = Release.pure(
+        release = Release.channel(
+            math.inf if self.off else self.report_epsilon * self.contributions,
             what=f"{self.contributions} report(s) of one person",
             mechanism=self.mechanism,
-            norm="any two records",
-            sensitivity=1.0 if self.off else self.report_epsilon * self.contributions,
-            scale=0.0 if self.off else 1.0,
             sampler=" and ".join(sorted(self._samplers)) or "nothing drawn yet",
         )
         return Guarantee(
@@ -131,11 +124,11 @@ class _Response:
     def draw(self, x: Array, coin: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.where(coin < self.coins_up(x), RESPONSE, -RESPONSE)
 
-    def draw_one(self, x: float, coin: int) -> int:
-        """`draw` of one number."""
+    def draw_one(self, x: float, coin: int) -> float:
+        """The report of one number."""
         wanted = round(COINS / 2 * (1 + x / self.bound))  # to even, as rint
         up = min(max(wanted, COINS - self.likely), self.likely)
-        return RESPONSE * (2 * (coin < up) - 1)
+        return self.bound if coin < up else -self.bound
 
     def variance(self, x: float) -> float:
         return self.bound**2 - x * x
@@ -199,18 +192,6 @@ class _Piecewise:
         outside = _cell(coins[2], self.others) - CELLS
         outside = np.where(outside < start, outside, outside + self.plateau)
         return np.where(coins[1] < self.inside, within_plateau, outside)
-
-    def draw_one(self, x: float, coins: list[int]) -> int:  # 3 coins
-        """`draw` of one number."""
-        last = CELLS + 1 - self.plateau
-        wanted = x * self.furthest - (self.plateau - 1) / 2
-        first = min(max(math.floor(wanted), -CELLS), last)
-        left = min(max(wanted - first, 0.0), 1.0)
-        start = min(first + (coins[0] < left * COINS), last)
-        within_plateau = start + (coins[2] * self.plateau >> 52)
-        outside = (coins[2] * self.others >> 52) - CELLS
-        outside += self.plateau * (outside >= start)
-        return (outside, within_plateau)[coins[1] < self.inside]
 
     def variance(self, x: float) -> float:
         middle = (x * self.furthest) ** 2 + (self.plateau**2 - 1) / 12
@@ -310,48 +291,29 @@ class IntervalChannel(Channel):
         self, values: ArrayLike, noise: Noise | None = None, *, clip: bool = False
     ) -> Array:
         """One report for each value, in the shape of `values`."""
-        x = self._standard(finite("values", values))
+        values = finite("values", values)
+        x = self._standard(values)
         x = within("values (in half widths)", x[..., None], 1.0, norm="linf", clip=clip)[..., 0]
-        sent = (
-            self._middle + self._half * x
-            if self.off
-            else self.decode(self._draw(x, self.draws_from(noise)))
-        )
+        if self.off:
+            sent = np.clip(values, self.low, self.high)
+        else:
+            sent = self.decode(self._draw(x, self.draws_from(noise)))
         observe("report", sent)
-        return np.asarray(sent)
+        return sent
 
     def send(self, values: Array, noise: Noise) -> Array:
         """`privatize`, for values that are known to lie in [low, high] up to rounding."""
         return self.privatize(values, noise, clip=True)
 
     def report(self, value: float, noise: Noise) -> float:
-        """One report of a number that is known to lie in [low, high]; the same as `privatize`.
-
-        To the last bit, from the same coins, but in Python's own numbers: arrays of one entry take
-        four times as long.
-        """
-        if self.off:
-            observe("report", value)
-            return value
-        if not self._samplers:
-            self.draws_from(noise)
-        x = min(max((value - self._middle) / self._half, -1.0), 1.0)
-        sent = self._decode_one(self._draw_one(x, noise))
-        observe("report", sent)
-        return sent
+        """`privatize` of one number that is known to lie in [low, high]."""
+        return float(self.privatize(value, noise, clip=True))
 
     def decode(self, codes: NDArray[np.int64]) -> Array:
         """Reports from integers: +-(CELLS + 1) is randomised response, others are cells."""
         response = np.where(codes > 0, self._response.bound, -self._response.bound)
         x = np.where(np.abs(codes) == RESPONSE, response, codes * self._step)
         return np.asarray(self._middle + self._half * x)
-
-    def _decode_one(self, code: int) -> float:
-        if abs(code) == RESPONSE:
-            x = math.copysign(self._response.bound, code)
-        else:
-            x = code * self._step
-        return self._middle + self._half * x
 
     def encode(self, reports: Array) -> NDArray[np.int64]:
         """The integers that `decode` makes these reports of."""
@@ -364,9 +326,8 @@ class IntervalChannel(Channel):
         """Which of these a device could have sent."""
         x = self._standard(reports)
         # Of rounding; also of a file that holds single precision.
-        slack = (
-            2.0**-23 * self.report_bound + 1e-15 * max(abs(self.low), abs(self.high))
-        ) / self._half
+        size = max(abs(self.low), abs(self.high))
+        slack = (2.0**-23 * self.report_bound + 1e-15 * size) / self._half
         with np.errstate(invalid="ignore"):  # a comparison with NaN is false
             if self.off:
                 return np.asarray(np.abs(x) <= 1 + slack)
@@ -396,7 +357,9 @@ class IntervalChannel(Channel):
     @property
     def thresholds(self) -> dict[str, float]:
         """What a device in another language needs to draw the same reports."""
-        found: dict[str, float] = {"likely": self._response.likely, "mixture": self._mixture}
+        found: dict[str, float] = {"likely": self._response.likely}
+        if not self._ends_only:
+            found["mixture"] = self._mixture
         if self.hybrid:
             found |= {"inside": self._piecewise.inside, "plateau": self._piecewise.plateau}
         return found
@@ -409,15 +372,6 @@ class IntervalChannel(Channel):
         piecewise = self._piecewise.draw(x, np.stack([first, *others]))
         response = self._response.draw(x, first)
         return np.where(which < self._mixture, piecewise, response)
-
-    def _draw_one(self, x: float, noise: Noise) -> int:
-        """`_draw` for one number: the same integer from the same coins."""
-        if not self.hybrid:
-            return self._response.draw_one(x, int(float(noise.uniform(())) * COINS))
-        which, *coins = (int(each) for each in draw_coins(noise, (4,)))
-        piecewise = self._piecewise.draw_one(x, coins)
-        response = self._response.draw_one(x, coins[0])
-        return (response, piecewise)[which < self._mixture]
 
 
 class BinaryChannel(IntervalChannel):
@@ -449,12 +403,19 @@ class BinaryChannel(IntervalChannel):
     ) -> None:
         super().__init__(epsilon, low=low, high=high, contributions=contributions)
 
+    def report(self, value: float, noise: Noise) -> float:
+        """The same in Python's own numbers: arrays of one entry take four times as long."""
+        sent = value
+        if not self.off:
+            if not self._samplers:
+                self.draws_from(noise)
+            x = min(max((value - self._middle) / self._half, -1.0), 1.0)
+            coin = int(float(noise.uniform(())) * COINS)
+            sent = self._middle + self._half * self._response.draw_one(x, coin)
+        observe("report", sent)
+        return sent
+
     @property
     def std(self) -> float:
         """The root-mean-square error of a report of `low` or of `high`; in between it is larger."""
         return 0.0 if self.off else math.sqrt(self._variance(1.0, 0)) * self._half
-
-    @property
-    def thresholds(self) -> dict[str, float]:
-        """What a device in another language needs to draw the same reports."""
-        return {"likely": self._response.likely}

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from discreet.arrays import one_of
-from discreet.privacy.budget import weaknesses
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
-from discreet.privacy.release import Release, plain
+from discreet.privacy.release import Release, plain, weaknesses
 from discreet.privacy.shuffle import Shuffled, shuffled_epsilon
 from discreet.state import value
 

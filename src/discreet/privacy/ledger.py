@@ -29,9 +29,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from discreet.arrays import one_of
-from discreet.privacy.budget import Budget
 from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.release import Release
+from discreet.privacy.release import Budget, Release
 from discreet.privacy.shuffle import Shuffled, batch_keeps_promise
 from discreet.state import Stateful, damaged, value
 

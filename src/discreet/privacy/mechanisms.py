@@ -10,20 +10,25 @@ The sensitivity is for everything one person contributes. An infinite mu or epsi
 and the record says so.
 """
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, finite, one_of, positive
+from discreet.arrays import (
+    Array,
+    finite,
+    one_of,
+    positive,
+    symmetric_to_vector,
+    vector_to_symmetric,
+)
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise, source, to_lattice
-from discreet.privacy.observation import observe
-from discreet.privacy.release import Release
+from discreet.privacy.release import Release, observe
 
 NORMS = ("l1", "l2", "linf")
 
@@ -233,39 +238,3 @@ def k_norm_std(norm: str, scale: float, dim: int) -> float:
     if norm == "l1":
         return scale * math.sqrt(2)
     return scale * math.sqrt(dim + 1 if norm == "l2" else (dim + 1) * (dim + 2) / 3)
-
-
-@functools.lru_cache(maxsize=4)
-def upper_triangle(dim: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
-    """Rows and columns of the upper triangle, and 1 on the diagonal, sqrt(2) beside it."""
-    rows, columns = np.triu_indices(dim)
-    isometry = np.where(rows == columns, 1.0, math.sqrt(2))
-    for each in (rows, columns, isometry):
-        each.setflags(write=False)
-    return rows, columns, isometry
-
-
-def symmetric_to_vector(matrix: Array) -> Array:  # (..., d, d) -> (..., d (d + 1) / 2)
-    """The upper triangle, off-diagonal entries times sqrt(2): an isometry (Frobenius to l2).
-
-    >>> symmetric_to_vector(np.array([[1.0, 2.0], [2.0, 3.0]])).round(3)
-    array([1.   , 2.828, 3.   ])
-    """
-    if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2]:
-        raise ValueError(f"expected a square matrix, got shape {matrix.shape}")
-    rows, columns, isometry = upper_triangle(matrix.shape[-1])
-    both = (matrix[..., rows, columns] + matrix[..., columns, rows]) / 2
-    return np.asarray(both * isometry)
-
-
-def vector_to_symmetric(vector: Array) -> Array:  # (..., d (d + 1) / 2) -> (..., d, d)
-    """The inverse of `symmetric_to_vector`."""
-    dim = (math.isqrt(8 * vector.shape[-1] + 1) - 1) // 2
-    if dim * (dim + 1) // 2 != vector.shape[-1]:
-        raise ValueError(f"expected d (d + 1) / 2 entries, got {vector.shape[-1]}")
-    rows, columns, isometry = upper_triangle(dim)
-    entries = vector / isometry
-    matrix = np.empty((*vector.shape[:-1], dim, dim))
-    matrix[..., rows, columns] = entries
-    matrix[..., columns, rows] = entries
-    return matrix

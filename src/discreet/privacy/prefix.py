@@ -24,7 +24,6 @@ from discreet.arrays import (
     within,
 )
 from discreet.privacy.accumulator import RunningSum
-from discreet.privacy.budget import Budget
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import (
@@ -35,8 +34,7 @@ from discreet.privacy.mechanisms import (
     k_norm_std,
 )
 from discreet.privacy.noise import Noise, source, to_lattice
-from discreet.privacy.observation import observe
-from discreet.privacy.release import Release
+from discreet.privacy.release import Budget, Release, observe
 from discreet.privacy.toeplitz import Buffered, FilteredSum, LatticeSum, SquareRoot, rounding
 from discreet.privacy.tree import Tree, TreeSum
 from discreet.state import Stateful, damaged, encode

@@ -1,21 +1,100 @@
-"""One value that left the private side, and what it costs a person in three currencies.
+"""What may be spent, what one release spends, and (for tests and audits) seeing it leave.
+
+A cost has three currencies; inf means that a release has no finite cost in it.
 
     epsilon   pure privacy loss: adds up
     mu        Gaussian differential privacy: mu^2 adds up
     rho       zero-concentrated differential privacy: adds up
-
-inf means that the release has no finite cost in that currency.
 """
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from discreet.privacy.gaussian import bounded_range_mu
+import numpy as np
+
+from discreet.arrays import integer, positive, real
+from discreet.privacy.gaussian import bounded_range_mu, gaussian_mu, zcdp_rho
 from discreet.state import value
 
 _CURRENCIES = ("epsilon", "mu", "rho")
+
+
+class WeakPromiseWarning(UserWarning):
+    """The budget is legal and promises next to nothing."""
+
+
+def weaknesses(epsilon: float, delta: float) -> list[str]:
+    """What a weak budget means, in words; nothing for a usual one, or for one that is switched off.
+
+    >>> weaknesses(1.0, 1e-6), len(weaknesses(50.0, 0.9))
+    ([], 2)
+    """
+    words = []
+    if 20 <= epsilon < math.inf:  # an outcome may become 500 million times as likely
+        words.append(
+            f"epsilon = {epsilon:g} promises next to nothing: an observer's guess about a person "
+            f"may be right with odds of e^{epsilon:g} to 1; usual values are 0.1 to 10"
+        )
+    if 0.01 <= delta < 1:  # one person in a hundred may have no promise at all
+        words.append(
+            f"delta = {delta:g} promises next to nothing: with that chance a person's data may "
+            "come out as they are; take much less than 1 / people, such as 1e-6"
+        )
+    return words
+
+
+@value
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A privacy budget for one person, over a learner's whole life.
+
+    `contributions=k` protects a person who appears in up to k rounds: every sensitivity is
+    multiplied by k (or, inside a running sum, by the exact norm of k columns). The caller must
+    enforce that limit, for instance with `ContributionLimiter`. `epsilon=inf` switches privacy
+    off: no noise is added anywhere, and every guarantee says so.
+
+    >>> Budget(1.0, 1e-6).mu  # doctest: +ELLIPSIS
+    0.2367...
+    """
+
+    epsilon: float  # the privacy loss; inf switches privacy off
+    delta: float = 0.0  # 0 for pure privacy
+    contributions: int = 1  # rounds in which one person may appear
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "epsilon", positive("epsilon", self.epsilon, allow_inf=True))
+        if not 0 <= real("delta", self.delta) < 1:
+            raise ValueError(f"delta must lie in [0, 1), got {self.delta!r}")
+        set_(self, "delta", float(self.delta))
+        set_(self, "contributions", integer("contributions", self.contributions))
+        for weakness in weaknesses(self.epsilon, self.delta):
+            warnings.warn(weakness, WeakPromiseWarning, stacklevel=4)
+
+    @property
+    def off(self) -> bool:
+        """Whether privacy is switched off (epsilon is infinite)."""
+        return math.isinf(self.epsilon)
+
+    @property
+    def pure(self) -> bool:
+        """Whether delta is zero, so that only pure mechanisms will do."""
+        return self.delta == 0
+
+    @property
+    def mu(self) -> float:
+        """The Gaussian parameter of the whole budget; an error if delta is 0."""
+        return math.inf if self.off else gaussian_mu(self.epsilon, self.delta)
+
+    @property
+    def rho(self) -> float:
+        """The zero-concentrated parameter of the whole budget; an error if delta is 0."""
+        return math.inf if self.off else zcdp_rho(self.epsilon, self.delta)
 
 
 @value
@@ -40,7 +119,7 @@ class Release:
     crowd: int | None = None  # honest reports that it was shuffled among; None: not shuffled
 
     def __post_init__(self) -> None:
-        for name in ("sensitivity", "scale", "epsilon", "mu", "rho"):
+        for name in ("sensitivity", "scale", *_CURRENCIES):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} of a release must be at least 0, not {name}=NaN or less")
 
@@ -48,65 +127,35 @@ class Release:
     def gaussian(cls, *, sensitivity: float, scale: float, **about: Any) -> "Release":
         """N(0, scale^2 I) on a value of this l2 sensitivity: mu = sensitivity / scale."""
         mu = _ratio(sensitivity, scale)
-        return cls(
-            mechanism="gaussian",
-            norm="l2",
-            sensitivity=sensitivity,
-            scale=scale,
-            epsilon=math.inf,
-            mu=mu,
-            rho=mu * mu / 2,
-            **about,
-        )
+        about |= {"mechanism": "gaussian", "norm": "l2", "sensitivity": sensitivity, "scale": scale}
+        return cls(epsilon=math.inf, mu=mu, rho=mu * mu / 2, **about)
 
     @classmethod
-    def pure(cls, *, mechanism: str, sensitivity: float, scale: float, **about: Any) -> "Release":
+    def pure(cls, *, sensitivity: float, scale: float, **about: Any) -> "Release":
         """Noise of density exp(-norm(z)/scale), or any channel of this loss: width 2 epsilon."""
         epsilon = _ratio(sensitivity, scale)
-        return cls(
-            mechanism=mechanism,
-            sensitivity=sensitivity,
-            scale=scale,
-            epsilon=epsilon,
-            mu=bounded_range_mu(2 * epsilon),
-            rho=epsilon**2 / 2,
-            **about,
-        )
+        about |= {"sensitivity": sensitivity, "scale": scale}
+        return cls(epsilon=epsilon, mu=bounded_range_mu(2 * epsilon), rho=epsilon**2 / 2, **about)
 
     @classmethod
-    def shuffled(cls, *, local_epsilon: float, crowd: int, **about: Any) -> "Release":
-        """A batch of reports of this epsilon each, which hide among `crowd` (privacy/shuffle.py).
-
-        The three currencies say what one report costs without the crowd.
-        """
-        off = math.isinf(local_epsilon)
-        return cls.pure(
-            norm="any two records",
-            sensitivity=1.0 if off else local_epsilon,
-            scale=0.0 if off else 1.0,
-            crowd=crowd,
-            **about,
-        )
+    def channel(cls, epsilon: float, **about: Any) -> "Release":
+        """What leaves a device through a channel of this epsilon, whatever the record is."""
+        off = math.isinf(epsilon)
+        noise = {"sensitivity": 1.0 if off else epsilon, "scale": 0.0 if off else 1.0}
+        return cls.pure(norm="any two records", **noise, **about)
 
     @classmethod
     def selection(cls, *, sensitivity: float, scale: float, **about: Any) -> "Release":
         """Gumbel(scale) on scores that each move by `sensitivity`: width epsilon = 2 D / scale."""
         epsilon = 2 * _ratio(sensitivity, scale)
-        return cls(
-            mechanism="exponential",
-            norm="linf",
-            sensitivity=sensitivity,
-            scale=scale,
-            epsilon=epsilon,
-            mu=bounded_range_mu(epsilon),
-            rho=epsilon**2 / 8,
-            **about,
-        )
+        about |= {"mechanism": "exponential", "norm": "linf"}
+        about |= {"sensitivity": sensitivity, "scale": scale}
+        return cls(epsilon=epsilon, mu=bounded_range_mu(epsilon), rho=epsilon**2 / 8, **about)
 
     @classmethod
-    def concentrated(cls, *, mechanism: str, rho: float, **about: Any) -> "Release":
+    def concentrated(cls, *, rho: float, **about: Any) -> "Release":
         """A release of which only a zCDP cost is known."""
-        return cls(mechanism=mechanism, epsilon=math.inf, mu=math.inf, rho=rho, **about)
+        return cls(epsilon=math.inf, mu=math.inf, rho=rho, **about)
 
     @classmethod
     def composed(cls, releases: Sequence["Release"], **about: Any) -> "Release":
@@ -163,3 +212,68 @@ def plain(item: Any) -> Any:
 
 def _ratio(sensitivity: float, scale: float) -> float:
     return math.inf if scale == 0 else sensitivity / scale
+
+
+# -- seeing releases -------------------------------------------------------------------------------
+
+# Mechanisms, channels and running sums report every value that they publish, and nothing else: no
+# private value, no noise, no state. An observer sees what any attacker who reads all outputs would.
+
+
+class Observed(NamedTuple):
+    """A published value.
+
+    kind   "release" of a mechanism or of a sum that is published once, "sum" of a running sum,
+           "report" through a channel, or "choice" by the exponential mechanism
+    """
+
+    kind: str
+    value: Any  # a copy of what was published
+    release: Release | None  # the record of its cost, where it has one
+
+
+_observer: list[Observed] | None = None
+_kinds: tuple[str, ...] = ()  # that are observed; empty: all
+_inside: ContextVar[bool] = ContextVar("_inside", default=False)
+
+
+@contextmanager
+def observed(*kinds: str) -> Iterator[list[Observed]]:
+    """A list that fills with all that is published while the block runs, or with some kinds of it.
+
+    Values published in one call stand in one entry. One block at a time, in one thread.
+    """
+    global _observer, _kinds
+    if _observer is not None:
+        raise RuntimeError("observed() is active already; use the list of the outer block")
+    seen: list[Observed] = []
+    _observer, _kinds = seen, kinds
+    try:
+        yield seen
+    finally:
+        _observer = None
+
+
+@contextmanager
+def unpublished() -> Iterator[None]:
+    """What mechanisms compute in this block stays inside: it is part of a value not yet released.
+
+    For a private computation that runs a mechanism on its way, such as a trial fit whose outcome
+    becomes one vote: the vote's release is what is paid for and what is seen.
+    """
+    outside = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(outside)
+
+
+def observe(kind: str, value: Any, release: Release | None = None) -> None:
+    """Tell the observer, if there is one, that this value is published now."""
+    if _observer is not None and not _inside.get() and (kind in _kinds or not _kinds):
+        _observer.append(Observed(kind, np.array(value, dtype=np.float64), release))
+
+
+def values(seen: list[Observed]) -> list[Any]:
+    """The published values alone."""
+    return [each.value for each in seen]

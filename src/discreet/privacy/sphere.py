@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.arrays import Array, finite, integer, within
 from discreet.privacy.channels import Channel
 from discreet.privacy.noise import Noise
-from discreet.privacy.observation import observe
 from discreet.privacy.portable import COINS, dot, draw_coins, exp, normals, sphere, tanh
+from discreet.privacy.release import observe
 
 # The last bits of a float report show how it was computed, and so whose it is. Reports are rounded
 # to a public grid, far finer than their noise and far coarser than those bits.

@@ -40,6 +40,9 @@ IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of dask or S
 IN_A_FILE = (  # and where they are read from files or an iterator
     "rows in a temporary file without a name, as long as the fit runs",
 )
+VALUES = (  # what stays unprotected of the values themselves: a bad one refuses the table
+    "whether all values are finite numbers; types of columns, which a table may infer from values"
+)
 ALONE = "fits repeated on the same rows (each fit spends its own budget)"
 WITH_A_LEDGER = "fits on the same rows that are not in the ledger of this one"
 
@@ -56,7 +59,7 @@ class Estimate:
     theta: Array  # (d,)
     covariance: Array | None  # (d, d)
     residuals: Residuals | None = None  # how labels spread around <phi, theta>
-    noise_ratio: float = 0.0  # noise over sampling error, as far as it is told
+    doubt: float = 0.0  # std of a prediction's error over the spread of predictions, if told
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,7 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
                 fitted = self._fit(X, y, part, (WITH_A_LEDGER, *leaks))
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(fitted)
-        warn_of_noise(self._estimate.noise_ratio, stacklevel=2)
+        warn_of_noise(self._estimate.doubt, stacklevel=2)
         return self
 
     def _fit(self, X: Any, y: Any, ledger: Ledger, around: tuple[str, ...]) -> dict[str, Any]:
@@ -322,7 +325,7 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
             trust=self.trust,
             unprotected=(
                 "the number of rows and columns",
-                "whether all values are finite",
+                VALUES,
                 "public_X, which must be public",
                 *self._public(),
                 *around,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from discreet.regression.regressor import PrivateRegressor
 from discreet.regression.rows import Parts, sums
 
 
+@dataclass(eq=False, repr=False)
 class _Baseline(PrivateRegressor):
     """What baselines take: epsilon, delta (None: 1e-6), the public bounds norm_bound and
     label_bound, contributions (rows of one person), fit_intercept, noise, and random_state.
@@ -23,26 +25,15 @@ class _Baseline(PrivateRegressor):
     method = "auto"
     public_X = None
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        *,
-        norm_bound: float = 1.0,
-        label_bound: float = 1.0,
-        contributions: int = 1,
-        fit_intercept: bool = False,
-        noise: Noise | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.norm_bound = norm_bound
-        self.label_bound = label_bound
-        self.contributions = contributions
-        self.fit_intercept = fit_intercept
-        self.noise = noise
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float | None = None
+    _: KW_ONLY
+    norm_bound: float = 1.0
+    label_bound: float = 1.0
+    contributions: int = 1
+    fit_intercept: bool = False
+    noise: Noise | None = None
+    random_state: Any = None
 
     def _solve(self, problem: Problem) -> Estimate:
         raise TypeError("a baseline must define how it solves")
@@ -142,6 +133,7 @@ class AdaSSP(_BySums):
         return _ridge(gram, moment, std, ridge)
 
 
+@dataclass(eq=False, repr=False)
 class DPGradientDescent(_Baseline):
     """Full-batch gradient descent with clipped gradients and Gaussian noise in every step.
 
@@ -158,34 +150,10 @@ class DPGradientDescent(_Baseline):
     random_state              seed of a reproducible simulation
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        *,
-        steps: int = 300,
-        gradient_clip: float = 1.0,
-        learning_rate: float = 1.8,
-        norm_bound: float = 1.0,
-        label_bound: float = 1.0,
-        contributions: int = 1,
-        fit_intercept: bool = False,
-        noise: Noise | None = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            norm_bound=norm_bound,
-            label_bound=label_bound,
-            contributions=contributions,
-            fit_intercept=fit_intercept,
-            noise=noise,
-            random_state=random_state,
-        )
-        self.steps = steps
-        self.gradient_clip = gradient_clip
-        self.learning_rate = learning_rate
+    _: KW_ONLY
+    steps: int = 300
+    gradient_clip: float = 1.0
+    learning_rate: float = 1.8
 
     def _solve(self, problem: Problem) -> Estimate:
         X = problem.X

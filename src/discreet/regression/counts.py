@@ -32,7 +32,13 @@ from discreet.arrays import Array
 from discreet.links import BoundedLink
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.dispersion import Dispersion, labels, means, released_dispersion
-from discreet.regression.newton import first_weighting, posterior_of, stage, stand_ins, weighting_of
+from discreet.regression.newton import (
+    first_weighting,
+    posterior_of,
+    stage,
+    stand_ins,
+    whitening_of,
+)
 from discreet.regression.rows import Parts
 from discreet.regression.sample import Sample
 from discreet.regression.scores import Score, Weighting
@@ -62,7 +68,8 @@ def counts(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
             v = float(np.sum(covariance * information) / np.trace(information))
             spread, more = released_dispersion(sample, model, now.theta, v)
         score = CountScore(model, spread, more, covariance, SLACK[number])
-        weighting = weighting_of(information / n, _tau(problem), math.inf)
+        whitening = whitening_of(information / n)
+        weighting = Weighting(whitening, _tau(problem))
         after, information = _step(problem, score, weighting, now, radius, number, rows)
         now = _no_further(now.theta, after, information, length)
     return now
@@ -90,13 +97,13 @@ def _step(
     rows: Array | None,
 ) -> tuple[Estimate, Array]:
     """One release, theta after it, and the information; rows that stand in for the private ones."""
-    n, d = problem.X.shape
+    n = len(problem.X)
     mu = problem.budget.mu * math.sqrt(FRACTIONS[number])
     sample = Sample(problem, problem.X, problem.y, mu)
     what = f"gradient and information, stage {number + 1} of {len(FRACTIONS)}"
-    found = stage(sample, score, weighting, start.theta, what, rows)
+    found = stage(sample, score, weighting, start.theta, what, rows).lifted
     drawn = stand_ins(problem, found.information / n) if rows is None else rows
-    posterior = posterior_of([found], score, drawn, radius**2 / d, off=False)
+    posterior = posterior_of([found], score, drawn, radius**2 / problem.X.shape[1], off=False)
     norm = float(np.linalg.norm(posterior.mean))
     theta = posterior.mean * min(1.0, radius / max(norm, 1e-300))
     return Estimate(theta, posterior.covariance), found.information

@@ -9,7 +9,7 @@ A method works on rows in the unit ball and theta in a ball of radius `radius`, 
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -59,6 +59,7 @@ METHODS: dict[str, dict[str, Solver]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class PrivateGLM(PrivateRegressor):
     """Logistic, probit, Poisson and linear regression whose coefficients are private.
 
@@ -111,38 +112,21 @@ class PrivateGLM(PrivateRegressor):
 
     _fitted = (*PrivateRegressor._fitted, "_domain")
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        *,
-        link: str = "logistic",
-        norm_bound: float = 1.0,
-        label_bound: float = 1.0,
-        label_range: tuple[float, float] | None = None,
-        contributions: int = 1,
-        trust: str = "central",
-        method: str = "auto",
-        coef_bound: float | None = None,
-        fit_intercept: bool = False,
-        public_X: Any = None,
-        noise: Noise | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.link = link
-        self.norm_bound = norm_bound
-        self.label_bound = label_bound
-        self.label_range = label_range
-        self.contributions = contributions
-        self.trust = trust
-        self.method = method
-        self.coef_bound = coef_bound
-        self.fit_intercept = fit_intercept
-        self.public_X = public_X
-        self.noise = noise
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float | None = None
+    _: KW_ONLY
+    link: str = "logistic"
+    norm_bound: float = 1.0
+    label_bound: float = 1.0
+    label_range: tuple[float, float] | None = None
+    contributions: int = 1
+    trust: str = "central"
+    method: str = "auto"
+    coef_bound: float | None = None
+    fit_intercept: bool = False
+    public_X: Any = None
+    noise: Noise | None = None
+    random_state: Any = None
 
     def predict(self, X: Any) -> Array:
         """Predicted means nu(<x, theta>): probabilities for a logistic or probit link."""

@@ -15,11 +15,10 @@ from functools import partial
 
 import numpy as np
 
-from discreet.arrays import Array
+from discreet.arrays import Array, symmetric_to_vector, vector_to_symmetric
 from discreet.least_squares import power
 from discreet.links import BoundedLink
 from discreet.privacy import BallChannel
-from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.glm_erm import project, spectral, weighted_gram, weights
 from discreet.regression.information import information_matrix

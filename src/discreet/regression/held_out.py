@@ -2,7 +2,8 @@
 
     classifier   counts of rows by label and predicted log-odds (two classes) or by label and
                  predicted class (more), and the sum of Brier's scores
-    regressor    sums of label, label^2, error^2 and error^4, each over its public bound
+    regressor    sums of label, label^2 and error^2, each over its public bound, and of products of
+                 them
 
 Everything else is computed from these: AUC, calibration, confusion matrix and accuracy from
 counts, R^2 from sums. Intervals hold noise and sampling: sums are redrawn around what was released,
@@ -21,7 +22,7 @@ from discreet.arrays import Array, public_bound
 from discreet.privacy import Budget, Guarantee, Ledger
 from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise
-from discreet.regression.base import WITH_A_LEDGER, PrivateEstimator
+from discreet.regression.base import VALUES, WITH_A_LEDGER, PrivateEstimator
 from discreet.regression.classes import ToNumbers
 from discreet.regression.inference import Effect, Summary
 from discreet.regression.regressor import normal_quantile
@@ -109,12 +110,11 @@ def _scored(
         what="sums for metrics on held-out rows",
     )
     promise = ledger.guarantee(
-        unprotected=("the number of held-out rows", "whether all values are finite",
-                     WITH_A_LEDGER),
+        unprotected=("the number of held-out rows", VALUES, WITH_A_LEDGER),
         record="row",
     )  # fmt: skip
     std = 0.0 if budget.off else record.scale
-    drawn = _redrawn(released, tally.covariance(released, n), std)
+    drawn = _redrawn(released, tally.covariance(released, n, std), std)
     note = f"{coverage:.0%} intervals, from privacy noise and sampling; {n:,} rows held out"
 
     def summary(metrics: dict[str, Callable[[Array], Array]], title: str, unit: str) -> Summary:
@@ -182,7 +182,7 @@ class _Classes:
         brier = np.minimum(np.sum((p - np.eye(self.k)[label]) ** 2, axis=1) / 2, 1.0)
         return np.append(counts, brier.sum()).astype(np.float64)
 
-    def covariance(self, released: Array, n: int) -> Array:
+    def covariance(self, released: Array, n: int, std: float) -> Array:
         """Of sampling: multinomial counts; Brier's scores in [0, 1] with this mean."""
         share = np.maximum(released[:-1], 0.0)
         share = share / max(float(share.sum()), 1.0)
@@ -249,16 +249,33 @@ class _Classes:
 
 @dataclass(frozen=True)
 class _Numbers:
-    """Sums of label, label^2, error^2 and error^4, each over its bound."""
+    """Sums of u, u^2, s t, (u^3, u t, u^4, u^2 t)/3 and t^2: labels and squared errors.
+
+    u and t are in units of their public bounds, and s is that of errors over that of labels. What
+    u u^2 and the like add up to is the covariance of the first three, and costs them little.
+    """
 
     label: float  # public bound on labels
     error: float  # public bound on errors
     middle: float = 0.0  # labels lie around it
 
-    # With labels in [-1, 1]: (y - y')^2 (1 + (y + y')^2) <= 4, as (y + y')^2 <= (2 - |y - y'|)^2.
-    # Errors t = e^2 in [0, 1] move by 1 in t and t^2 at most: 4 + 2 = 6 (replace-one). A row that
-    # adds nothing instead moves each of the four by 1 at most.
-    sensitivity = math.sqrt(6)
+    @property
+    def scale(self) -> float:
+        """s."""
+        return self.error / self.label
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one replaced row moves them."""
+        # With u, u' in [-1, 1] and t, t' in [0, 1], differences are, in squares and together,
+        #     u, u^2       (u - u')^2 (1 + (u + u')^2) <= 4, as (u + u')^2 <= (2 - |u - u'|)^2
+        #     u^3, u^4     4: of one sign, 1 + (4/3)^2 < 4; of two, convex in both cubes
+        #     u t, u^2 t   (X + Y)^2 + (X - Y^2)^2 <= (1 + Y)^2 (1 + (1 - Y)^2) <= 4, X and Y the
+        #                  longer and the shorter of u t and u' t'; of one sign 2
+        #     s t, t^2     s^2 and 1
+        # 4 + (4 + 4) / 9 + s^2 + 1 (replace-one). A row that adds nothing instead moves each by its
+        # weight at most: 2 + 4 / 9 + s^2 + 1.
+        return math.sqrt(5 + 8 / 9 + self.scale**2)
 
     @classmethod
     def of(cls, model: Any, error_bound: float | None) -> "_Numbers":
@@ -273,7 +290,7 @@ class _Numbers:
         return cls(bound, error, getattr(last, "_label_middle", 0.0))
 
     def sums(self, model: Any, X: Any, y: Any) -> Array:
-        """Four of them."""
+        """All eight."""
         labels = np.clip(checked_labels(y) - self.middle, -self.label, self.label)
         predicted = np.clip(np.asarray(model.predict(X)) - self.middle, -self.label, self.label)
         if len(predicted) != len(labels):
@@ -282,14 +299,36 @@ class _Numbers:
         labels, predicted = labels[known], predicted[known]
         u = labels / self.label
         t = np.clip((labels - predicted) / self.error, -1.0, 1.0) ** 2
-        return np.array([np.sum(each) for each in (u, u**2, t, t**2)], dtype=np.float64)
+        products = [each / 3 for each in (u**3, u * t, u**4, u**2 * t)]
+        weighed = (u, u**2, self.scale * t, *products, t**2)
+        return np.array([np.sum(each) for each in weighed], dtype=np.float64)
 
-    def covariance(self, released: Array, n: int) -> Array:
-        """Of sampling: of labels, and of errors by their fourth moment; taken as independent."""
-        u, square, t, fourth = np.maximum(released / n, [-1.0, 0.0, 0.0, 0.0])
-        label = max(square - u**2, 0.0)
-        error = max(fourth - t**2, t**2)  # no fewer than two values' would have
-        return np.diag(n * np.array([label, max(square - square**2, 0.0), error, 0.0]))
+    def covariance(self, released: Array, n: int, std: float) -> Array:
+        """Of sampling: that of the first three, drawn to normal errors around a normal law.
+
+        By James and Stein, as far as the noise of the other five could be all that there is.
+        """
+        s = self.scale
+        u, square, t = released[:3] / n / [1.0, 1.0, s]
+        cube, ut, fourth, uut = 3 * released[3:7] / n
+        tt = released[7] / n
+        seen = np.array([[square, cube, ut], [cube, fourth, uut], [ut, uut, tt]])
+        seen -= np.outer([u, square, t], [u, square, t])
+        variance = max(square - u**2, 0.0)
+        error = max(t, 0.0) * s**2  # of u
+        normal = np.array([
+            [variance, 2 * u * variance, 0.0],
+            [2 * u * variance, 2 * variance**2 + 4 * u**2 * variance, 2 * (error / s) ** 2],
+            [0.0, 2 * (error / s) ** 2, 2 * (error / s**2) ** 2],
+        ])  # fmt: skip
+        change = seen - normal
+        noise = (1 + 9 * 7) * (std / n) ** 2  # of t^2; of u^4 and, twice, of three others
+        kept = max(1 - noise / max(float(np.sum(change**2)), 1e-300), 0.0)
+        values, vectors = np.linalg.eigh(normal + kept * change)
+        root = np.diag([1.0, 1.0, s]) @ vectors * np.sqrt(n * np.maximum(values, 0.0))
+        found = np.zeros((len(released), len(released)))
+        found[:3, :3] = root @ root.T
+        return found
 
     def limits(self, name: str) -> tuple[float, float]:
         """Of a metric."""
@@ -299,7 +338,7 @@ class _Numbers:
         """Of sums (draws, sums)."""
 
         def mean_square(sums: Array) -> Array:
-            return np.asarray(np.maximum(sums[:, 2] / n, 0.0) * self.error**2)
+            return np.asarray(np.maximum(sums[:, 2] / self.scale / n, 0.0) * self.error**2)
 
         def r2(sums: Array) -> Array:
             around = sums[:, 1] / n - (sums[:, 0] / n) ** 2

@@ -26,7 +26,6 @@ from discreet.regression.central import EARLY_FRACTION
 from discreet.regression.local_server import CLIP as LOCAL_CLIP
 from discreet.regression.local_server import PHASES, SCALE, SHUFFLED_PHASES
 from discreet.regression.sample import EARLY_ROWS, MANY_ROWS
-from discreet.regression.surroundings import TOO_NOISY
 
 CLIP = 2.0  # residuals are cut at about this many standard deviations
 FRACTIONS = (0.2, 0.15, 0.27, 0.38)  # of mu^2: a fit is forecast as four steps
@@ -188,15 +187,17 @@ def error_limit(
 def rows_for_classes(d: int, epsilon: float, delta: float = 1e-6, *, base_rate: float = 0.5) -> int:
     """Rows below which a private classifier of d features warns that it may know nothing.
 
-    A gradient's noise, 2 max(p, 1 - p) / mu, is there `TOO_NOISY` times its sampling error in a
-    direction, (n p (1 - p) / d)^(1/2), p the fraction of rows of the rarer class.
+    There the error of log-odds has a variance of 1, if log-odds do: 1/x from sampling and (g/x)^2
+    from the noise g = 2 max(p, 1 - p) / mu of a gradient, where x = n p (1 - p) / (2 d), p is the
+    fraction of rows of the rarer class, and the 2 stands for the noise of the information.
 
     >>> rows_for_classes(30, 1.0), rows_for_classes(30, 1.0, base_rate=0.01)
-    (343, 33926)
+    (1141, 53817)
     """
     mu = gaussian_mu(epsilon, delta)
     p = base_rate
-    n = d * (2 * max(p, 1 - p) / (mu * TOO_NOISY)) ** 2 / (p * (1 - p))
+    noise = 2 * max(p, 1 - p) / mu
+    n = d / (p * (1 - p)) * (1 + math.sqrt(1 + 4 * noise**2))
     return math.ceil(n) if math.isfinite(n) else TOO_MANY
 
 

@@ -1,6 +1,7 @@
 """Private linear regression with scikit-learn's interface."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from discreet.regression.reweighted import reweighted
 MANY_FEATURES = 400
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearRegression(PrivateRegressor):
     """Linear regression from which nobody can tell what any one row was.
 
@@ -63,36 +65,20 @@ class PrivateLinearRegression(PrivateRegressor):
     array([[0.1, 0.4]])
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        *,
-        norm_bound: float = 1.0,
-        label_bound: float = 1.0,
-        label_range: tuple[float, float] | None = None,
-        contributions: int = 1,
-        trust: str = "central",
-        crowd: Shuffled | None = None,
-        method: str = "auto",
-        fit_intercept: bool = False,
-        public_X: Any = None,
-        noise: Noise | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.norm_bound = norm_bound
-        self.label_bound = label_bound
-        self.label_range = label_range
-        self.contributions = contributions
-        self.trust = trust
-        self.crowd = crowd
-        self.method = method
-        self.fit_intercept = fit_intercept
-        self.public_X = public_X
-        self.noise = noise
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float | None = None
+    _: KW_ONLY
+    norm_bound: float = 1.0
+    label_bound: float = 1.0
+    label_range: tuple[float, float] | None = None
+    contributions: int = 1
+    trust: str = "central"
+    crowd: Shuffled | None = None
+    method: str = "auto"
+    fit_intercept: bool = False
+    public_X: Any = None
+    noise: Noise | None = None
+    random_state: Any = None
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> Array:  # (n, 2)
         """Where the label of a row lies with this probability: lower and upper ends.

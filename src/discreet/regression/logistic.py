@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from discreet.regression.rows import without
 from discreet.regression.scores import LinkScore, SoftmaxScore
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """A classifier from which nobody can tell what any one row was.
 
@@ -67,42 +69,24 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
     (1.0, 1e-06)
     """
 
-    _fitted = (*PrivateEstimator._fitted, "classes_", "_known", "_radius")
+    _fitted = (*PrivateEstimator._fitted, "classes_")
 
     trust = "central"
     method = "newton"
     label_bound = 1.0
 
-    classes_: NDArray[Any]
-    coef_: Array
-    intercept_: Array
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        *,
-        classes: Sequence[Hashable],
-        norm_bound: float = 1.0,
-        contributions: int = 1,
-        coef_bound: float | None = None,
-        class_weight: Mapping[Any, float] | None = None,
-        fit_intercept: bool = True,
-        public_X: Any = None,
-        noise: Noise | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.classes = classes
-        self.norm_bound = norm_bound
-        self.contributions = contributions
-        self.coef_bound = coef_bound
-        self.class_weight = class_weight
-        self.fit_intercept = fit_intercept
-        self.public_X = public_X
-        self.noise = noise
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float | None = None
+    _: KW_ONLY
+    classes: Sequence[Hashable]
+    norm_bound: float = 1.0
+    contributions: int = 1
+    coef_bound: float | None = None
+    class_weight: Mapping[Any, float] | None = None
+    fit_intercept: bool = True
+    public_X: Any = None
+    noise: Noise | None = None
+    random_state: Any = None
 
     # -- predictions ------------------------------------------------------------------------------
 

@@ -26,20 +26,19 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from discreet.arrays import Array
+from discreet.arrays import Array, symmetric_to_vector, vector_to_symmetric
 from discreet.least_squares import Posterior, Whitening, clean, power
-from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.sample import Sample
 from discreet.regression.scores import GRAM_COST, Score, Weighting
+from discreet.regression.shape import EXACT, GRAM_ROWS
 
-FRACTIONS = (0.06, 0.1, 0.2, 0.64)  # of mu^2; early stages find M and a starting point
+STAGES = 4  # each has twice the mu^2 of the one before: early ones find M and a starting point
 PLAIN_STAGES = 40  # without noise: until Newton's method has converged
 ROUNDS = 5  # of theta and the noise, which depends on it: more change nothing
 STAND_INS = 2**11  # rows that stand in for the private ones: integrals over a normal distribution
 TANGENT = 1e-3  # of a way: where a difference quotient is a derivative
 LEAST_SPREAD = 1e-12  # of public rows, the least eigenvalue over the largest: rounding's
-SPARE = 6.0  # rows are shortened less, once noise is SPARE times below the sampling error
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,7 @@ class Stage:
     whitening: Whitening  # M
     H: Array  # the information, cleaned of its noise
     H_error: Array  # E[E E'], E the error of H
+    H_hidden: float  # what H may have in a direction where it seems to have nothing
     g: Array  # the gradient
     noise: float  # variance of each of its entries
     constant: int  # how many entries of theta, the last ones, are the intercept
@@ -66,6 +66,11 @@ class Stage:
     def information(self) -> Array:
         """M^-1 H M^-1: H in the coordinates of theta."""
         return self.whitening.unwhitened(self.H)
+
+    @cached_property
+    def lifted(self) -> "Stage":
+        """As if every direction had what noise hides: a short step where little is known."""
+        return replace(self, H=power(self.H, 1.0, floor=self.H_hidden))
 
     @cached_property
     def _metric(self) -> Array:
@@ -105,31 +110,47 @@ def scoring(problem: Problem, score: Score, radius: float) -> Estimate:
     """
     n, d = problem.X.shape
     off = problem.budget.off
+    fractions = [1 / PLAIN_STAGES] * PLAIN_STAGES if off else doubling(STAGES)
+    releases = [
+        (
+            Sample(problem, problem.X, problem.y, problem.budget.mu * math.sqrt(fraction)),
+            f"gradient and information, stage {number} of {len(fractions)}",
+        )
+        for number, fraction in enumerate(fractions, 1)
+    ]
+    (sample, what), *later = releases
     theta = np.zeros(d * score.entries)
-    stages = list[Stage]()
-    rows: Array | None = None
-    mu = problem.budget.mu
-    fractions = (1 / PLAIN_STAGES,) * PLAIN_STAGES if off else FRACTIONS
-    for number, fraction in enumerate(fractions, 1):
-        sample = Sample(problem, problem.X, problem.y, mu * math.sqrt(fraction))
-        weighting = first_weighting(problem)
-        if rows is not None:
-            gram = score.gram(stages[-1].information)
-            gram *= float(np.mean(np.einsum("ij,ij->i", rows, rows)) / np.trace(gram))
-            # tau beyond |u| r(t) / h for every row would weigh nothing: |t| <= |theta|, |phi| <= 1.
-            weighting = weighting_of(gram, _tau(problem, score), score.surprise(theta))
-        what = f"gradient and information, stage {number} of {len(fractions)}"
-        found = stage(sample, score, weighting, theta, what, rows)
-        if rows is None:
-            rows = stand_ins(problem, score.gram(found.information) / n)
-            if problem.intercept and not off:
-                found = at_base_rate(found, score, n)
-        stages.append(found)
-        posterior = posterior_of(stages, score, rows, radius**2 / d, off=off)
-        last = off or number == len(fractions)
-        theta = score.within(_limited(posterior.mean, stages, score, n, last=last), radius)
-    ratio = _noise_ratio(problem, score, stages[0])
-    return Estimate(theta, posterior.covariance, noise_ratio=ratio)
+    found = stage(sample, score, first_weighting(problem), theta, what)
+    rows = stand_ins(problem, score.gram(found.lifted.information) / n)
+    if problem.intercept and not off:
+        found = at_base_rate(found, score, n)
+    seen = [found]
+    posterior = partial(posterior_of, score=score, rows=rows, prior=radius**2 / d, off=off)
+
+    def ahead(*, last: bool) -> Array:
+        stages = [each.lifted for each in seen]
+        return score.within(_limited(posterior(stages).mean, stages, score, n, last=last), radius)
+
+    for sample, what in later:
+        theta = ahead(last=off)
+        gram = score.gram(seen[-1].lifted.information)
+        gram *= float(np.mean(np.einsum("ij,ij->i", rows, rows)) / np.trace(gram))
+        weighting = _weighting(problem, gram, score.surprise(theta))
+        seen.append(stage(sample, score, weighting, theta, what, rows))
+    theta = ahead(last=True)
+    # Where noise may hide all that H has, nothing but the prior is known.
+    covariance = posterior(seen).covariance
+    doubt = 0.0 if off else error_over_spread(rows, theta, covariance)
+    return Estimate(theta, covariance, doubt=doubt)
+
+
+def doubling(stages: int) -> list[float]:
+    """Fractions of mu^2, each twice the one before.
+
+    >>> doubling(2)
+    [0.333..., 0.666...]
+    """
+    return [2**k / (2**stages - 1) for k in range(stages)]
 
 
 def _limited(mean: Array, stages: list[Stage], score: Score, n: int, *, last: bool) -> Array:
@@ -149,22 +170,15 @@ def _limited(mean: Array, stages: list[Stage], score: Score, n: int, *, last: bo
     return np.asarray(found.start + way * math.sqrt(min(1.0, score.entropy / max(gain, 1e-300))))
 
 
-def _noise_ratio(problem: Problem, score: Score, first: Stage) -> float:
-    """The gradient's noise over its sampling error, in a direction, were there but one stage.
-
-    Both are told by the base rate: r, and the sum of nu' over rows.
-    """
-    budget = problem.budget
-    if budget.off:
-        return 0.0
-    n, d = problem.X.shape
-    m = score.entries
-    slopes = n * score.slope
-    if problem.intercept:  # of which the feature is sqrt(1/2) in all rows
-        slopes = 2 * float(np.trace(first.information[-m:, -m:])) / m
-    longest = score.surprise(first.start / math.sqrt(2)) * score.half_range
-    sampling = math.sqrt(score.dispersion * slopes / d)
-    return 2 * budget.contributions * longest / budget.mu / sampling
+def error_over_spread(rows: Array, theta: Array, covariance: Array) -> float:
+    """The std of the error of t over its spread, without what is the same in all rows."""
+    d = rows.shape[1]
+    away = rows - rows.mean(axis=0)
+    of_rows = away.T @ away / len(rows)
+    entries = covariance.reshape(d, -1, d, covariance.shape[0] // d)
+    error = float(np.einsum("ij,iaja->", of_rows, entries))
+    spread = float(np.mean(np.sum((away @ theta.reshape(d, -1)) ** 2, axis=1)))
+    return math.sqrt(max(error, 0.0) / max(spread, 1e-300))
 
 
 def stage(
@@ -181,20 +195,20 @@ def stage(
     whitening = weighting.whitening
     m = score.entries
     constant = m if sample.problem.intercept else 0
-    floor = max(H_std, 1e-12 * n * score.slope)
+    floor = 1e-12 * n * score.slope
     if rows is None:  # nu' is the same in all rows: H is a Gram matrix x I
         # An intercept's feature is sqrt(1/2) in all rows.
         known = n / 2 * score.slope if constant and H_std else None
         blocks = np.einsum("iaja->ij", H.reshape(len(H) // m, m, len(H) // m, m)) / m
-        gram, error = clean(blocks, H_std / math.sqrt(m), last=known, floor=floor)
+        gram, error, hidden = clean(blocks, H_std / math.sqrt(m), last=known, floor=floor)
         H = np.asarray(np.kron(gram, np.eye(m)), np.float64)
         H_error = np.asarray(np.kron(error, np.eye(m)), np.float64)
     else:
         target = score.statistics(weighting, theta, rows, np.zeros(len(rows)))[1] * (n / len(rows))
-        H, H_error = clean(H, H_std, target=target, floor=floor)
+        H, H_error, hidden = clean(H, H_std, target=target, floor=floor)
     if m > 1:  # M x I: the same coordinates for every entry of t
         whitening = Whitening(np.asarray(np.kron(whitening.matrix, np.eye(m)), np.float64))
-    return Stage(theta, whitening, H, H_error, g, g_std**2, constant)
+    return Stage(theta, whitening, H, H_error, hidden, g, g_std**2, constant)
 
 
 def stand_ins(problem: Problem, gram: Array) -> Array:  # (STAND_INS, d)
@@ -296,15 +310,14 @@ def posterior_of(
     theta is from its start, so both are found in turn.
     """
     last = stages[-1]
-    d = len(last.start)
     J = last.information
     # Cov(g) = sum w^2 u u^T x Cov(y) <= dispersion * H: the sampling error of the score.
     sampling = score.dispersion * J
-    known = Posterior.unobserved(np.eye(d) / prior)
+    known = Posterior.unobserved(np.eye(len(last.start)) / prior)
     if off:
         return known.observe(J, J @ last.start + last.whitening.inverse @ last.g, sampling)
     mean = last.start
-    covariance = prior * np.eye(d)
+    covariance = prior * np.eye(len(mean))
     for _ in range(ROUNDS):
         # Stages averaged by the precision of their noise; they share the sampling error.
         combined = Posterior.unobserved(1e-9 * known.prior)
@@ -333,19 +346,21 @@ def first_weighting(problem: Problem) -> Weighting:
     if problem.public_X is None:
         return Weighting(Whitening.identity(d), 1.0)
     _assert_spans(problem.public_X)
-    return weighting_of(problem.public_X.T @ problem.public_X / len(problem.public_X), 1.0, 1.0)
+    whitening = whitening_of(problem.public_X.T @ problem.public_X / len(problem.public_X))
+    return Weighting(whitening, min(1.0, whitening.norm))
 
 
-def weighting_of(gram: Array, tau: float, surprise: float) -> Weighting:
-    """Rows of mean square length 1, equal in all directions."""
-    whitening = Whitening.from_gram(gram, floor=1e-8 / len(gram))
-    return Weighting(whitening, min(tau, surprise * whitening.norm))
+def whitening_of(gram: Array) -> Whitening:
+    """For rows of mean square length 1, equal in all directions."""
+    return Whitening.from_gram(gram, floor=1e-8 / len(gram))
 
 
-def _tau(problem: Problem, score: Score) -> float:
-    """1 while noise matters; longer as the sampling error exceeds it; infinite without noise."""
+def _weighting(problem: Problem, gram: Array, surprise: float) -> Weighting:
+    """Rows longer than 1 lose weight while noise matters, in H later than in g."""
     n, d = problem.X.shape
-    budget = problem.budget
-    sampling = math.sqrt(n * score.dispersion * score.slope / d)
-    noise = 2 * budget.contributions * score.half_range / budget.mu
-    return max(1.0, sampling / (SPARE * noise)) if noise else math.inf
+    mu = problem.budget.mu / problem.budget.contributions
+    rho = n * mu / d
+    whitening = whitening_of(gram)
+    # tau beyond |u| r(t) / h for every row would weigh nothing: |t| <= |theta|, |phi| <= 1.
+    tau = min(max(math.sqrt(rho * mu / EXACT), 1.0), surprise * whitening.norm)
+    return Weighting(whitening, tau, max(rho / GRAM_ROWS, 1.0))

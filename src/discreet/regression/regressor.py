@@ -58,6 +58,10 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
         """Middle and half width of the public range of labels."""
         if self.label_range is None:
             return 0.0, public_bound("label_bound", self.label_bound)
+        if self.label_bound != 1:
+            raise ValueError(
+                "label_range and label_bound are two ways to bound labels: state one of them"
+            )
         try:
             low, high = (float(each) for each in self.label_range)
         except (TypeError, ValueError):

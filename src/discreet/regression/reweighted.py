@@ -12,9 +12,8 @@ from functools import partial
 
 import numpy as np
 
-from discreet.arrays import Array, row_norms
+from discreet.arrays import Array, row_norms, symmetric_to_vector, vector_to_symmetric
 from discreet.least_squares import power
-from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.central import least_squares
 from discreet.regression.glm_erm import spectral

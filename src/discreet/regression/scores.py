@@ -1,7 +1,7 @@
 """How labels depend on t = Theta' phi, and what a stage of `newton.py` releases of a row.
 
-    u = M phi                                        a whitened row
-    w = min(1, tau h/(|u| r(t)), 4 tau^2/|u|^2)      its weight, r(t) = max_y |y - nu(t)| >= h
+    u = M phi                                    a whitened row
+    w = min(1, tau h/(|u| r(t)), square/|u|^2)   its weight, r(t) = max_y |y - nu(t)| >= h
 
 t is a number (`LinkScore`: a link nu) or a vector (`SoftmaxScore`: several classes). Residuals are
 never clipped (clipping biases 0/1 labels; counts are: `counts.py`); a row loses weight for the
@@ -23,30 +23,30 @@ from discreet.least_squares import Whitening, power
 from discreet.links import BoundedLink
 from discreet.regression.rows import Parts
 
-LONG = 4.0  # rows beyond LONG * tau lose weight like 1/|u|^2 rather than 1/|u|
 GRAM_COST = 0.25  # G: (move of the information / move of the gradient)^2; at most 1/4
 BLOCK = 2**12  # rows at a time: of k classes each has k (k - 1) / 2 entries of its information
 
 
 @dataclass(frozen=True)
 class Weighting:
-    """Public coordinates u = M phi, and the length tau beyond which rows lose weight."""
+    """Public coordinates u = M phi, and from which length on rows lose weight."""
 
     whitening: Whitening  # M
-    tau: float  # in whitened units
+    tau: float  # the most that w |u| is, times r / h
+    square: float = math.inf  # the most that w |u|^2 is
 
     @property
     def cap(self) -> float:
-        """w |u|^2 is at most this: w |u| <= tau h/r <= tau, w |u|^2 <= LONG tau^2, and w <= 1."""
+        """w |u|^2 is at most this: w |u| <= tau h/r <= tau, w |u|^2 <= square, and w <= 1."""
         longest = self.whitening.norm  # |u| <= |M|, because |phi| <= 1
-        return min(self.tau * longest, LONG * self.tau**2, longest**2)
+        return min(self.tau * longest, self.square, longest**2)
 
     def transform(self, X: Array, surprise: Array) -> tuple[Array, Array]:  # (n, d), (n,)
         """u, and w for rows whose residual is at most `surprise` times h."""
         u = self.whitening.transform(X)
-        norms = np.maximum(np.sqrt(np.einsum("ij,ij->i", u, u)), 1e-100)
-        ratio = self.tau / norms
-        return u, np.minimum(1.0, np.minimum(ratio / surprise, LONG * ratio**2))
+        squares = np.maximum(np.einsum("ij,ij->i", u, u), 1e-200)
+        limits = np.minimum(self.tau / (np.sqrt(squares) * surprise), self.square / squares)
+        return u, np.minimum(1.0, limits)
 
 
 class Score:

@@ -23,6 +23,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -38,7 +39,7 @@ from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.ledger import purposeful
 from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise, source
-from discreet.privacy.observation import unpublished
+from discreet.privacy.release import unpublished
 from discreet.regression.base import ALONE, WITH_A_LEDGER, PrivateEstimator
 from discreet.regression.classes import ToNumbers
 from discreet.regression.held_out import PrivateScore, score_private
@@ -54,6 +55,7 @@ PLAIN_BLOCKS = 10  # without noise
 LEAST_PROBABILITY = 1e-6  # of a class, in the score
 
 
+@dataclass(eq=False, repr=False)
 class PrivateSearchCV(Saveable, BaseEstimator):  # type: ignore[misc]
     """A search over parameters with one budget: that of the estimator it is given.
 
@@ -93,30 +95,20 @@ class PrivateSearchCV(Saveable, BaseEstimator):  # type: ignore[misc]
         "guarantee_",
     )
 
-    best_estimator_: Any
-    best_params_: dict[str, Any]
-    best_index_: int
-    candidates_: list[dict[str, Any]]
-    votes_: Array
-    guarantee_: Guarantee
-    score_: PrivateScore
-
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-        *,
-        selection: float = 0.15,
-        blocks: int | None = None,
-        test: float | None = None,
-        scoring: Scoring | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.selection = selection
-        self.blocks = blocks
-        self.test = test
-        self.scoring = scoring
+    estimator: Any
+    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+    _: KW_ONLY
+    selection: float = 0.15
+    blocks: int | None = None
+    test: float | None = None
+    scoring: Scoring | None = None
+    best_estimator_: Any = field(init=False)
+    best_params_: dict[str, Any] = field(init=False)
+    best_index_: int = field(init=False)
+    candidates_: list[dict[str, Any]] = field(init=False)
+    votes_: Array = field(init=False)
+    guarantee_: Guarantee = field(init=False)
+    score_: PrivateScore = field(init=False)
 
     def fit(
         self, X: Any, y: Any, *, ledger: Ledger | None = None, purpose: str | None = None

@@ -19,9 +19,8 @@ from functools import partial
 import numpy as np
 import scipy
 
-from discreet.arrays import Array
+from discreet.arrays import Array, symmetric_to_vector, vector_to_symmetric
 from discreet.least_squares import Whitening, gram_error_covariance, kept, power, shrink
-from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.intervals import unseen
 from discreet.regression.rows import Parts, Query, row_blocks
 from discreet.regression.sample import Sample
@@ -29,7 +28,7 @@ from discreet.regression.sample import Sample
 GRAMS = 3
 GRAM_ROWS = 40.0  # tau^2 = rho over this: then H has noise of 1/sqrt(rho) of its size
 STRETCH = 1.2  # root mean square of |x|: most rows use all of |w x| <= 1
-EXACT = 1000.0  # rho mu from which rows are shorter: the noise of labels exceeds the release's
+EXACT = 400.0  # rho mu from which rows are shorter: the noise of labels exceeds the release's
 CONDITION = 16.0  # no direction is stretched more than this against another
 LEAST_EIGENVALUE = 0.05  # of H, relative to the mean: noise may leave none
 BESIDE = 0.3  # weight of the sum of rows, and of that of lengths, beside a Gram matrix

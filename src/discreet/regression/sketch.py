@@ -21,6 +21,7 @@ CLIPS = 2.0 ** (np.arange(-5, 15) / 4)  # candidates for c; shorter ones lose wh
 NORMAL = np.diff(np.append(2 * scipy.special.ndtr(LEVELS[:-1]) - 1, 1.0), prepend=0.0)
 SURE = 2.5  # standard deviations by which a count must stand out: 1 of 80 by chance
 SKEW = 0.05  # of what lies beyond a clip, how much more may be on one side before a sketch tells
+EXPONENTIAL = 1 - 2 / math.e  # how many more errors of this law are on the one side than the other
 UNEVEN = 0.5  # of what a sketch sees on one side, how much kappas do not explain
 
 
@@ -31,6 +32,7 @@ class Spread:
     levels: Array  # fractions of the rows
     odd: Array  # (2, levels): of r > 0 over r < 0, of r with the prediction over r against it
     odd_variance: Array  # (levels,), of its noise; boundless before the sketch
+    hidden: float  # square of what noise may hide of `irregular`
 
     @property
     def irregular(self) -> float:
@@ -38,14 +40,14 @@ class Spread:
 
         The share of the rows, at the level where it is largest, by which more or fewer are beyond
         it than normal ones would be; or more on one side, of 0 or with the prediction, than on the
-        other.
+        other. What noise may hide of it is in it, too.
         """
         unlike = np.vstack([self.levels - NORMAL, self.odd])
         beyond = np.cumsum(unlike[:, ::-1], axis=1)
-        return min(float(np.max(np.abs(beyond))), 1.0)
+        return min(math.hypot(float(np.max(np.abs(beyond))), math.sqrt(self.hidden)), 1.0)
 
 
-AS_NORMAL = Spread(NORMAL, np.zeros((2, len(LEVELS))), np.full(len(LEVELS), 1e18))
+AS_NORMAL = Spread(NORMAL, np.zeros((2, len(LEVELS))), np.full(len(LEVELS), 1e18), EXPONENTIAL**2)
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,11 @@ def spread_of(released: Array, std: float, n: int, possible: NDArray[np.bool_]) 
     keep = max(1 - 2 * noise / max(float(change @ change), 1e-300), 0.0)
     (a, b), (c, d) = sides  # r > 0 with and against the prediction, r < 0 against and with it
     odd = np.array([a + b - c - d, a + d - b - c]) / n * sure
-    return Spread(NORMAL + keep * (levels - NORMAL), odd, (2 * std / n) ** 2 * sure)
+    square = (2 * std / n) ** 2
+    # A distance is a sum of levels. Unseen, errors may be as skewed as exponential ones.
+    hidden = len(LEVELS) * square
+    hidden *= EXPONENTIAL**2 / (EXPONENTIAL**2 + hidden)
+    return Spread(NORMAL + keep * (levels - NORMAL), odd, square * sure, hidden)
 
 
 def counted(r: Array, s: Array, prediction: Array) -> Array:  # (4 levels,)

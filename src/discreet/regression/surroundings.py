@@ -16,7 +16,6 @@ SEARCH = (
 )
 STEPS = "what earlier steps of the pipeline read off the rows without noise: {}"
 _DEEP = 40  # frames to look at
-TOO_NOISY = 2.5  # noise over sampling error; beyond, a tenth of fits and more are worthless
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -24,18 +23,19 @@ class PrivacyLeakWarning(UserWarning):
 
 
 class NoisyFitWarning(UserWarning):
-    """A fit's noise is so far above the sampling error that it may know nothing."""
+    """A fit's predictions differ less from row to row than they may be wrong."""
 
 
-def warn_of_noise(ratio: float, *, stacklevel: int) -> None:
-    """Say so where noise is more than TOO_NOISY times the sampling error: public, or released.
+def warn_of_noise(doubt: float, *, stacklevel: int) -> None:
+    """Say so where predictions err by more than they differ, as the released values tell it.
 
     Filters may hide it. None makes an error of it: a fit that has spent its budget does not fail.
     """
-    if ratio > TOO_NOISY:
+    if doubt > 1:
         message = (
-            f"the noise of this fit is about {ratio:.0f} times the sampling error, and the fit may "
-            "be no better than chance; it needs more rows, fewer features or a larger epsilon"
+            f"predictions of this fit err by about {min(doubt, 99):.1f} times what they differ by, "
+            "and it may be no better than chance; it needs more rows, fewer features or a larger "
+            "epsilon"
         )
         with suppress(NoisyFitWarning):
             warnings.warn(message, NoisyFitWarning, stacklevel=stacklevel + 1)

@@ -9,22 +9,20 @@ from itertools import zip_longest
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
 from discreet.evaluation.worth import CONFIDENCE, Value
 from discreet.privacy import Guarantee
-from discreet.service import budgets, clock, keys, replies
+from discreet.service import budgets, clock, keys, replies, rows
 from discreet.service import store as tables
 from discreet.service.asgi import answer
 from discreet.service.definitions import NAME, parsed
-from discreet.service.errors import invalid, not_found
+from discreet.service.errors import Problem, invalid, not_found
 from discreet.service.keys import SCOPES, Key
 from discreet.service.limits import MOST_SECONDS
 from discreet.service.messages import KeyBody, PopulationBody
 from discreet.service.server import Server, returned
-from discreet.service.store import unavailable
 from discreet.service.tenant import Tenant, is_learning
 
 READY_SECONDS = 5.0  # in which /readyz answers
@@ -36,19 +34,21 @@ _RELEASE = msgspec.json.Decoder(replies.PublishedWindow)
 
 
 async def create(server: Server, name: str, raw: bytes, who: str) -> Response:
-    """Create a bandit: 201; 200 if it was there with the same definition."""
+    """Create a bandit; the same definition again changes nothing."""
     definition = await asyncio.to_thread(parsed, raw)
     created = await server.do(lambda: server.create(name, definition, who))
     return answer(await bandit(server, name), 201 if created else 200)
 
 
 async def retire(server: Server, name: str, who: str) -> replies.BanditReply:
-    """End learning for good."""
+    """Retire: decisions go on, learning ends, charges and the name stay for ever."""
     await server.do(lambda: server.retire(name, who))
     return await bandit(server, name)
 
 
 async def bandit(server: Server, name: str) -> replies.BanditReply:
+    """Definition, rounds, policy version, guarantee, progress of the window."""
+
     def read(connection: Connection, row: Any) -> tuple[Any, Guarantee, Any]:
         tenant = server.tenant_of(connection, row)
         return row, tenant.guarantee(), tenant.counts()
@@ -62,15 +62,15 @@ async def bandit(server: Server, name: str) -> replies.BanditReply:
 
 
 async def bandits(server: Server, key: Key | None = None) -> replies.BanditsReply:
-    """All bandits that a key may see; without a key all of them."""
+    """All bandits that the key may see."""
     some = None if key is None else key.bandits
 
     def read(connection: Connection) -> list[Any]:
-        rows = connection.execute(sa.select(*tables.LIGHT).order_by(tables.bandits.c.name))
-        return [row for row in rows if some is None or row.name in some]
+        found = tables.all_bandits(connection)
+        return [row for row in found if some is None or row.name in some]
 
-    rows = await server.transact(read)
-    return replies.BanditsReply([summary(server, row) for row in rows])
+    found = await server.transact(read)
+    return replies.BanditsReply([summary(server, row) for row in found])
 
 
 def summary(server: Server, row: Any) -> replies.BanditSummary:
@@ -104,13 +104,9 @@ async def releases(server: Server, name: str) -> replies.ReleasesReply:
 
 def published(connection: Connection, row: Any) -> list[replies.PublishedWindow]:
     """What was published of a bandit's windows, in their order."""
-    table = tables.windows
-    found = connection.execute(
-        sa.select(table.c.release)
-        .where(table.c.bandit == row.name, table.c.release.is_not(None))
-        .order_by(table.c.number)  # not by the clock, which may step back
-    )
-    return [_RELEASE.decode(text) for text in found.scalars()]
+    found = rows.find(connection, tables.windows, "number", "release", bandit=row.name)
+    # Not by the clock, which may step back.
+    return [_RELEASE.decode(text) for _, text in sorted(found) if text is not None]
 
 
 def decided(releases: Sequence[replies.PublishedWindow]) -> list[replies.PublishedWindow]:
@@ -119,7 +115,7 @@ def decided(releases: Sequence[replies.PublishedWindow]) -> list[replies.Publish
 
 
 async def value(server: Server, name: str) -> replies.ValueReply:
-    """What a bandit is worth, now and after each release."""
+    """What a decision earns under the policy and held out, now and after each release."""
 
     def read(connection: Connection, row: Any) -> replies.ValueReply:
         return worth(server.tenant_of(connection, row), published(connection, row))
@@ -156,7 +152,7 @@ def _known(now: Value | None) -> dict[str, replies.Earned | None]:
 
 
 async def guarantee(server: Server, name: str) -> replies.GuaranteeReply:
-    """The promise, with its statement."""
+    """The promise, computed from the releases, and in words."""
 
     def read(connection: Connection, row: Any) -> replies.GuaranteeReply:
         promise = server.tenant_of(connection, row).guarantee()
@@ -170,7 +166,7 @@ async def guarantee(server: Server, name: str) -> replies.GuaranteeReply:
 
 
 async def set_population(server: Server, name: str, body: PopulationBody, who: str) -> Response:
-    """Create a population: 201; or change its limit: 200."""
+    """Set the most that may be spent on these people."""
     if body.unit not in (None, "round", "person"):
         raise invalid("`unit` must be round or person.")
     if not (math.isfinite(body.epsilon) and math.isfinite(body.delta)):
@@ -187,8 +183,10 @@ async def set_population(server: Server, name: str, body: PopulationBody, who: s
 
 
 async def population(server: Server, name: str) -> replies.PopulationReply:
+    """Limit, what is spent, and by whom."""
+
     def read(connection: Connection) -> replies.PopulationReply:
-        row = budgets.row_of(connection, name)
+        row = rows.one(connection, tables.populations, name=name)
         if row is None:
             raise not_found("population")
         return budgets.shown(connection, row)
@@ -197,9 +195,11 @@ async def population(server: Server, name: str) -> replies.PopulationReply:
 
 
 async def populations(server: Server) -> replies.PopulationsReply:
+    """All populations."""
+
     def read(connection: Connection) -> list[replies.PopulationReply]:
-        rows = connection.execute(sa.select(tables.populations).order_by(tables.populations.c.name))
-        return [budgets.shown(connection, row) for row in list(rows)]
+        found = rows.find(connection, tables.populations)
+        return [budgets.shown(connection, row) for row in sorted(found, key=lambda row: row.name)]
 
     return replies.PopulationsReply(await server.transact(read))
 
@@ -208,7 +208,7 @@ async def populations(server: Server) -> replies.PopulationsReply:
 
 
 async def create_key(server: Server, body: KeyBody, who: str) -> replies.NewKeyReply:
-    """A new key, with its secret."""
+    """Make a key; its secret is shown once."""
     if not body.scopes or any(scope not in SCOPES for scope in body.scopes):
         raise invalid(f"`scopes` must be some of {', '.join(SCOPES)}.")
     if not 1 <= len(body.name) <= 200 or not body.name.isprintable():
@@ -221,7 +221,7 @@ async def create_key(server: Server, body: KeyBody, who: str) -> replies.NewKeyR
         raise invalid("`rate` must be a number of requests a second, of at least one a day.")
 
     def make(connection: Connection) -> tuple[str, str]:
-        made = keys.insert(connection, body.name, body.scopes, body.bandits, body.rate)
+        made = keys.insert(connection, body)
         server.note(connection, who, "create key", made[0])
         return made
 
@@ -234,18 +234,21 @@ async def create_key(server: Server, body: KeyBody, who: str) -> replies.NewKeyR
         scopes=sorted(set(body.scopes)),
         bandits=body.bandits,
         rate=body.rate,
+        share=body.share,
     )
 
 
 async def all_keys(server: Server) -> replies.KeysReply:
-    """All keys, without secrets."""
+    """All keys."""
     await reload_keys(server)
     return replies.KeysReply([key.public() for key in server.keys.all()])
 
 
 async def revoke_key(server: Server, id: str, who: str) -> None:
+    """Revoke a key for good."""
+
     def change(connection: Connection) -> tuple[None, dict[str, Any]]:
-        if not NAME.fullmatch(id) or not keys.revoke(connection, id):
+        if not NAME.fullmatch(id) or keys.revoke(connection, id) is None:
             raise not_found("key")
         if not keys.has_admin(connection):
             raise invalid("This is the last admin key: make another first.")
@@ -270,9 +273,10 @@ async def healthy() -> replies.HealthReply:
 
 
 async def ready(server: Server) -> replies.ReadyReply:
-    """Alarms, if store and fence can be written; they do not fail it: decisions go on.
+    """Store and fence can be written; alarms are listed.
 
-    Whoever asks is answered in time: those who ask while a database is frozen wait for one probe.
+    These do not fail it: decisions go on. Whoever asks is answered in time: those who ask while a
+    database is frozen wait for one probe.
     """
     async with _in_time():
         await assert_ready(server)
@@ -285,7 +289,7 @@ async def _in_time() -> AsyncIterator[None]:
         async with asyncio.timeout(READY_SECONDS):
             yield
     except TimeoutError:
-        raise unavailable() from None
+        raise Problem("store-unavailable") from None
 
 
 async def assert_ready(server: Server) -> None:
@@ -317,9 +321,8 @@ async def _probed(server: Server) -> None:
 
 async def _alarms(server: Server) -> replies.ReadyReply:
     def read(connection: Connection) -> list[str]:
-        table = tables.bandits
-        found = connection.execute(sa.select(table.c.name).where(table.c.alarm.is_not(None)))
-        return list(found.scalars())
+        found = rows.find(connection, tables.bandits, "name", "alarm")
+        return [name for name, alarm in found if alarm is not None]
 
     found = await server.transact(read)
     return replies.ReadyReply([*found, clock.TEXT] if server.clock.jumped else found)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import cache
 from importlib.resources import files
 
 import uvicorn
@@ -12,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from discreet.service import api, leasing, metrics, sweeping
-from discreet.service.asgi import Application, problem
-from discreet.service.connections import guarded
+from discreet.service import api, connections, leasing, metrics, sweeping
+from discreet.service.asgi import UNROUTED, Application, problem
+from discreet.service.dashboard import rendering
 from discreet.service.dashboard.pages import Dashboard
-from discreet.service.errors import Problem
+from discreet.service.errors import not_found
 from discreet.service.server import Server
 from discreet.service.settings import Settings
 
@@ -31,11 +30,14 @@ def application(settings: Settings) -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         server.writer.start(asyncio.get_running_loop())
         chores = asyncio.create_task(sweeping.forever(server))
-        beside = MetricsPort(server)
+        beside = _metrics(server)
+        serving = None if beside is None else asyncio.create_task(beside.serve())
         try:
             yield
         finally:
-            await beside.stop()
+            if beside is not None and serving is not None:
+                beside.should_exit = True
+                await serving
             chores.cancel()
             with suppress(asyncio.CancelledError):
                 await chores
@@ -45,9 +47,9 @@ def application(settings: Settings) -> Starlette:
             server.close()
 
     app = Application(
-        routes=[*routes, *dashboard.routes(), *(_try() if settings.demo else ())],
+        routes=[*routes, *dashboard.routes(), *(_TRY if settings.demo else ())],
         lifespan=lifespan,
-        exception_handlers={404: _no_such_path, 405: _other_method},
+        exception_handlers=UNROUTED,
     )
     app.router.redirect_slashes = False
     app.requests = server.requests
@@ -58,39 +60,6 @@ def application(settings: Settings) -> Starlette:
     return app
 
 
-class MetricsPort:
-    """/metrics on a port of its own, if the settings name one.
-
-    server   whose metrics they are
-    """
-
-    def __init__(self, server: Server) -> None:
-        settings = server.settings
-        self._serving: asyncio.Task[None] | None = None
-        if settings.metrics_port is None:
-            return
-        config = uvicorn.Config(
-            metrics.application(server),
-            host=settings.metrics_host or settings.host,
-            port=settings.metrics_port,
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            http=guarded(settings.address_connections),
-            ws="none",
-            lifespan="off",
-        )
-        self._server = _Beside(config)
-        self._serving = asyncio.create_task(self._server.serve())
-
-    async def stop(self) -> None:
-        """Answer nobody any more."""
-        if self._serving is not None:
-            self._server.should_exit = True
-            await self._serving
-
-
 class _Beside(uvicorn.Server):
     """A server beside another one in the same process, to which signals belong."""
 
@@ -99,57 +68,36 @@ class _Beside(uvicorn.Server):
         yield
 
 
-async def _no_such_path(_: Request, __: Exception) -> Response:
-    return problem(Problem(404, "not-found", "There is no such path.", "See /docs for all calls."))
-
-
-async def _other_method(_: Request, error: Exception) -> Response:
-    allowed = getattr(error, "headers", None)
-    title = "This path takes another method."
-    return problem(Problem(405, "other-method", title, "See /docs.", headers=allowed))
+def _metrics(server: Server) -> _Beside | None:
+    """/metrics on a port of its own, if the settings name one."""
+    settings = server.settings
+    if settings.metrics_port is None:
+        return None
+    app = metrics.application(server)
+    host = settings.metrics_host or settings.host
+    most = settings.address_connections
+    return _Beside(connections.config(app, host, settings.metrics_port, most, lifespan="off"))
 
 
 # -- /try/{bandit}, of a demo ----------------------------------------------------------------------
 
-_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-cache",
+_FILES = ("try.css", "try.js", "discreet-client.js")
+_HEADERS = {  # the page is a device: it reads policies, and sends reports
+    "Content-Security-Policy": f"{rendering.HEADERS['Content-Security-Policy']}; connect-src 'self'"
 }
-_KINDS = {
-    "try.css": "text/css",
-    "try.js": "text/javascript",
-    "discreet-client.js": "text/javascript",
-}
-
-
-def _try() -> list[Route]:
-    """A page on which the visitor's browser is the device, and what it loads.
-
-    It is the same for everybody and for every bandit, and asks nobody but this server for anything;
-    its script sends nothing but what clients/js sends.
-    """
-    return [
-        Route("/try/{name}", _page, methods=["GET"]),
-        Route("/try/files/{file}", _file, methods=["GET"]),
-    ]
 
 
 async def _page(_: Request) -> Response:
-    return Response(_content("try.html"), 200, _HEADERS, "text/html")
+    """A page on which the visitor's browser is the device: the same for everybody and for every
+    bandit; its script sends nothing but what clients/js sends."""
+    return rendering.file(files(__package__) / "pages", "try.html", _HEADERS)
 
 
 async def _file(request: Request) -> Response:
     name = request.path_params["file"]
-    if name not in _KINDS:
-        return Response("There is no such file.", 404, _HEADERS, "text/plain")
-    return Response(_content(name), 200, _HEADERS, _KINDS[name])
+    if name not in _FILES:
+        return problem(not_found("file"))
+    return rendering.file(files(__package__) / "pages", name, _HEADERS)
 
 
-@cache
-def _content(name: str) -> bytes:
-    return files(__package__).joinpath("pages", name).read_bytes()
+_TRY = (Route("/try/{name}", _page), Route("/try/files/{file}", _file))

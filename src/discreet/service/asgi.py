@@ -10,29 +10,17 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 from starlette.datastructures import QueryParams
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from discreet.service import definitions
 from discreet.service.bodies import OFF_LOOP, decoded
-from discreet.service.errors import (
-    Problem,
-    invalid,
-    not_found,
-    unauthorized,
-    unexpected,
-)
+from discreet.service.errors import Problem, invalid, not_found, unauthorized, unexpected
 from discreet.service.keys import Key
-from discreet.service.limits import (
-    STRANGERS_BYTES,
-    Addresses,
-    RawHeaders,
-    address_of,
-)
-from discreet.service.observing import Requests
+from discreet.service.limits import STRANGERS_BYTES, RawHeaders, address_of
+from discreet.service.observing import Requests, Watched
 from discreet.service.offers import Misfit
-from discreet.service.server import Server
 
 EVERYBODY = {"Access-Control-Allow-Origin": "*"}  # calls that need no key: any page may make them
 _encode = msgspec.json.Encoder().encode
@@ -42,12 +30,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """JSON."""
     return Response(_encode(content), status, headers, "application/json")
 
 
 def problem(found: Problem) -> Response:
-    """application/problem+json."""
     return Response(found.body(), found.status, found.headers, "application/problem+json")
 
 
@@ -59,15 +45,15 @@ def explained_to_callers(error: Exception, call: str) -> Problem:
     return error if isinstance(error, Problem) else unexpected(error, call)
 
 
-# -- requests --------------------------------------------------------------------------------------
+async def _no_such_path(_: Request, __: Exception) -> Response:
+    return problem(not_found("path"))
 
 
-def authenticated(server: Server, header: str) -> Key:
-    """The key in an Authorization header."""
-    kind, _, secret = header.partition(" ")
-    if kind.lower() != "bearer" or not secret:
-        raise unauthorized()
-    return server.keys.authenticate(secret.strip())
+async def _other_method(_: Request, error: Exception) -> Response:
+    return problem(Problem("other-method", headers=getattr(error, "headers", None)))
+
+
+UNROUTED: Any = {404: _no_such_path, 405: _other_method}  # handlers of an application
 
 
 # -- calls -----------------------------------------------------------------------------------------
@@ -77,56 +63,43 @@ def authenticated(server: Server, header: str) -> Key:
 class Call:
     """A call of the API: what it does, and all that its documents say.
 
-    method, path   of HTTP; `{name}` is that of a bandit or of a population
-    handler   gets what its parameters name: server, parts of the path and of the query, `key`
-              (None if none was sent), `who` (its id) or `address`, `body` (decoded) or `raw`
-              bytes, `headers`
-    summary   one line
-    scope     that a key needs; None: no key is needed
-    keyless   whether it is served without a key too: the handler says what that may do
-    body      the message that is sent; a handler that takes `raw` reads it in its own way
-    example   of it
-    binary    whether bytes are sent in place of a message
-    most      bytes of a body; None: as the settings say
-    strangers  the most bytes without a key
-    seconds   that a body may take; None: as for every call
-    query     what must stand in the query, and what it is
-    reply     messages, one of which is the answer
-    refusal   the message that says what is wrong, in place of a problem
-    media     of an answer that is no message
-    status    of success
-    also      other statuses, and what they mean
+    A handler gets what its parameters name: `server`, parts of the path and of the query, `key`
+    (None if none was sent), `who` (its id) or else `address`, `body` (decoded) or `raw` bytes,
+    `headers`. The first paragraph of its docstring is the call's summary.
     """
 
-    method: str
-    path: str
-    handler: Callable[..., Awaitable[Any]]
-    summary: str
+    method: str  # of HTTP
+    path: str  # `{name}` is that of a bandit or of a population
+    handler: Callable[..., Awaitable[Any]]  # see above
     _: KW_ONLY
-    scope: str | None = None
-    keyless: bool = False
-    body: type | None = None
-    example: Any = None
-    binary: bool = False
-    most: int | None = None
-    strangers: int = STRANGERS_BYTES
-    seconds: float | None = None
-    query: dict[str, str] = field(default_factory=dict)
-    reply: tuple[type, ...] = ()
-    refusal: type | None = None
-    media: str = "application/json"
-    status: int = 200
-    also: dict[int, str] = field(default_factory=dict)
+    scope: str | None = None  # that a key needs; None: no key is needed
+    keyless: bool = False  # served without a key too: the handler says what that may do
+    body: type | None = None  # the message that is sent; the handler may read `raw` in its own way
+    example: Any = None  # of it
+    binary: bool = False  # bytes are sent in place of a message
+    most: int | None = None  # bytes of a body; None: as the settings say
+    strangers: int = STRANGERS_BYTES  # the most without a key
+    seconds: float | None = None  # that a body may take; None: as for every call
+    query: dict[str, str] = field(default_factory=dict)  # what must stand there, and what it is
+    reply: tuple[type, ...] = ()  # messages, one of which is the answer
+    refusal: type | None = None  # the message that says what is wrong, in place of a problem
+    media: str = "application/json"  # of an answer that is no message
+    status: int = 200  # of success
+    also: dict[int, str] = field(default_factory=dict)  # other statuses, and what they mean
+
+    @property
+    def summary(self) -> str:
+        text = inspect.getdoc(self.handler) or ""
+        return " ".join(text.partition("\n\n")[0].split()).removesuffix(".")
 
 
 class Endpoint:
     """A call, straight on ASGI: a framework's request would cost as much as deciding.
 
-    server   whose keys and limits apply
-    call     of the table
+    `server` is a decision server or a relay: its settings and its limits apply.
     """
 
-    def __init__(self, server: Server, call: Call) -> None:
+    def __init__(self, server: Any, call: Call) -> None:
         self.server, self.call = server, call
         self._of_bandits = call.path.startswith(("/v1/bandits", "/ofrep"))
         self._lists_bandits = "{" not in call.path
@@ -134,13 +107,11 @@ class Endpoint:
         self._reads = "body" in self._wants or "raw" in self._wants
         self._decoder = msgspec.json.Decoder(call.body) if "body" in self._wants else None
         self._limit = server.settings.body_limit if call.most is None else call.most
-        self._strangers: Addresses = server.strangers
         everybody = EVERYBODY if call.keyless else {}
         self._everybody = [(n.lower().encode(), v.encode()) for n, v in everybody.items()]
         self._headers = [(b"content-type", b"application/json"), *self._everybody]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As a route of Starlette."""
         await self.handle(scope["path_params"], scope, receive, send)
 
     async def handle(
@@ -152,8 +123,7 @@ class Endpoint:
         except ClientDisconnect:
             return
         except Exception as error:
-            call = f"{self.call.method} {self.call.path}"
-            found = explained_to_callers(error, call)
+            found = explained_to_callers(error, f"{self.call.method} {self.call.path}")
             scope["problem"] = found.kind
             reply = self.refused(found, path)
             reply.raw_headers.extend(self._everybody)
@@ -167,7 +137,7 @@ class Endpoint:
 
     async def _reply(self, path: dict[str, str], scope: Scope, receive: Receive) -> Any:
         """What the handler says, as JSON, once name, key and body are what they should be."""
-        call, headers = self.call, scope["headers"]
+        call, server, headers = self.call, self.server, scope["headers"]
         name = path.get("name")
         if name is not None and not definitions.NAME.fullmatch(name):
             raise self._no_such_name()
@@ -175,37 +145,32 @@ class Endpoint:
             key = None if call.scope is None else self.key(headers, name)
         except Problem as refused:
             if refused.status == 401:
-                await self._strangers.spend_slowly(address_of(scope))
+                await server.strangers.spend_slowly(address_of(scope))
             raise
-        if key is None and call.path != "/healthz":
-            await self._strangers.spend_slowly(address_of(scope))
-        found: dict[str, Any] = {"server": self.server, "key": key, "headers": headers}
-        found["address"] = address_of(scope)
-        found.update(path)
+        found = {"server": server, "key": key, "headers": headers, **path}
         if key is not None:
-            found["who"] = key.id
+            found |= {"who": key.id, "address": ""}
+            bodies, limit = server.bodies, self._limit
+        else:
+            found["address"] = address_of(scope)
+            bodies, limit = server.strangers_bodies, min(self._limit, call.strangers)
+            if call.path != "/healthz":
+                await server.strangers.spend_slowly(found["address"])
         if call.query:
             given = QueryParams(scope["query_string"])
             found |= {name: given.get(name, "") for name in call.query}
-        if not self._reads:
-            return await self._handled(found)
-        bodies = self.server.bodies if key is not None else self.server.strangers_bodies
-        limit = self._limit if key is not None else min(self._limit, call.strangers)
-        raw = await bodies.read(headers, receive, limit, call.seconds)
+        raw = await bodies.read(headers, receive, limit, call.seconds) if self._reads else b""
         try:
             found["raw"] = raw
             if self._decoder is not None:
                 read = self._decoder, raw
                 large = len(raw) > OFF_LOOP
                 found["body"] = await asyncio.to_thread(decoded, *read) if large else decoded(*read)
-            return await self._handled(found)
+            reply = await call.handler(*[found[name] for name in self._wants])
         finally:
             bodies.drop(len(raw))
-
-    async def _handled(self, found: dict[str, Any]) -> Any:
-        reply = await self.call.handler(*map(found.__getitem__, self._wants))
         if reply is None:
-            return Response(status_code=self.call.status)
+            return Response(status_code=call.status)
         return reply if isinstance(reply, Response) else _encode(reply)
 
     def _no_such_name(self) -> Problem:
@@ -222,7 +187,10 @@ class Endpoint:
                 break
         if not sent and self.call.keyless:
             return None
-        key = authenticated(self.server, sent.decode("latin-1"))
+        kind, _, secret = sent.decode("latin-1").partition(" ")
+        if kind.lower() != "bearer" or not secret:
+            raise unauthorized()
+        key: Key = self.server.keys.authenticate(secret.strip())
         if self._lists_bandits and key.bandits:
             name = min(key.bandits)  # the list has those that the key may see
         key.require(self.call.scope or "", name if self._of_bandits else None)
@@ -241,20 +209,19 @@ class Application(Starlette):
     requests: Requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Any request, observed."""
-        if scope["type"] == "http":
-            await self.requests.watched(self._served, scope, receive, send)
-        else:
+        """Any request, watched; a framework's routing would cost as much as deciding."""
+        if scope["type"] != "http":
             await super().__call__(scope, receive, send)
-
-    async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Any request; a framework's routing would cost as much as deciding."""
-        if scope["method"] == "POST":
+            return
+        request = Watched(send)
+        try:
             start, _, rest = scope["path"].partition("/v1/bandits/")
             name, _, call = rest.partition("/")
             endpoint = self.often.get(call)
-            if endpoint is not None and not start:
+            if endpoint is not None and not start and scope["method"] == "POST":
                 scope["endpoint"] = endpoint
-                await endpoint.handle({"name": name}, scope, receive, send)
-                return
-        await super().__call__(scope, receive, send)
+                await endpoint.handle({"name": name}, scope, receive, request.send)
+            else:
+                await super().__call__(scope, receive, request.send)
+        finally:
+            self.requests.note(scope, request)

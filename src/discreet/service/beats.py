@@ -9,23 +9,21 @@ import time
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.service import migrations
+from discreet.service import migrations, rows
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.store import Store
 
 EVERY = 1.0  # seconds between two beats
 LOOKS = 3.0  # seconds that somebody looks on
-_BEAT = tables.beats.c.beat
 
 
 def beat(connection: Connection, run: bytes) -> dict[bytes, int]:
     """Say that a run lives; not in a store that only one server can have. Returns all beats."""
-    own = tables.beats.c.run == run
-    again = connection.execute(sa.update(tables.beats).where(own).values(beat=_BEAT + 1))
-    if again.rowcount == 0:
-        connection.execute(sa.insert(tables.beats).values(run=run, beat=0))
-    return {bytes(each): n for each, n in connection.execute(sa.select(tables.beats))}
+    found = {bytes(each): n for each, n in rows.find(connection, tables.beats)}
+    found[run] = found.get(run, -1) + 1
+    rows.put(connection, tables.beats, [{"run": run, "beat": found[run]}])
+    return found
 
 
 class Crowd:
@@ -52,7 +50,7 @@ def end(store: Store, run: bytes) -> None:
         return
     try:
         with store.transaction() as connection:
-            connection.execute(sa.delete(tables.beats).where(tables.beats.c.run == run))
+            rows.delete(connection, tables.beats, run=run)
     except (Problem, sa.exc.DatabaseError):
         return
 
@@ -89,4 +87,4 @@ def _heard(store: Store) -> dict[bytes, int]:
     with store.transaction() as connection:
         if not sa.inspect(connection).has_table("beats"):
             return {}
-        return {bytes(run): n for run, n in connection.execute(sa.select(tables.beats))}
+        return {bytes(run): n for run, n in rows.find(connection, tables.beats)}

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from discreet.service.errors import Problem, explained, invalid, named, not_json
+from discreet.service.errors import Problem, explained, invalid, named
 
 OFF_LOOP = 32 * 1024  # bytes of a body that is read on another thread
 MOST_VALUES = 100_000  # commas in a body: more take too long to read at once
@@ -22,7 +22,7 @@ def decoded(decoder: Any, body: bytes) -> Any:
     except msgspec.ValidationError as error:
         raise invalid(explained(error)) from None
     except (msgspec.DecodeError, RecursionError, ValueError):
-        raise not_json() from None
+        raise Problem("not-json") from None
     return found
 
 
@@ -48,12 +48,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> None:
 def assert_few_values(body: bytes) -> None:
     """Raise if a body would take too long to read: reading holds everybody else."""
     if len(body) > MOST_VALUES and body.count(b",") > MOST_VALUES:
-        raise Problem(
-            413,
-            "too-many-values",
-            "The body holds too many values.",
-            f"Send at most {MOST_VALUES} values at once, in several requests.",
-        )
+        raise Problem("too-many-values", limit=MOST_VALUES)
 
 
 def assert_alone(body: Any, many: str) -> None:

@@ -31,10 +31,7 @@ def stored_id(key: bytes, name: bytes) -> bytes:
 
 
 class Buckets:
-    """Keys in files, each destroyed when nothing that needs it is left.
-
-    folder   of the secrets
-    """
+    """Keys in files, each destroyed when nothing that needs it is left."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "pending"
@@ -77,10 +74,6 @@ class Buckets:
             except FileNotFoundError:
                 raise MissingSecret(f"the key of {bucket} is gone") from None
         return found
-
-    def id_of(self, bucket: str, name: bytes) -> bytes:
-        """The id of a decision as a row of this bucket holds it."""
-        return stored_id(self.key(bucket, make=True), name)
 
     def readable(self) -> tuple[list[bytes], list[bytes]]:
         """Keys under which ids may be stored now: of decisions that wait, and of settled ones."""

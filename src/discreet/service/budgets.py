@@ -10,15 +10,17 @@ import math
 import time
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from discreet.service import rows
 from discreet.service import store as tables
-from discreet.service.errors import Problem, conflict, invalid
+from discreet.service.errors import Problem, invalid
 from discreet.service.replies import Charge, Limit, PopulationReply, Spent
 
 _SLACK = 1 + 1e-12
+_NO_PRIVACY = 1e300  # mu^2 of it, as it is stored
+LIMIT = ("population", "epsilon", "delta", "unit")  # as the fence names them
 
 
 def limit_of(row: Any) -> float:
@@ -29,17 +31,8 @@ def limit_of(row: Any) -> float:
 
 
 def spent(connection: Connection, population: str) -> tuple[float, list[Any]]:
-    """The sum of mu^2 so far, and the charges."""
-    charges = tables.charges
-    query = sa.select(charges).where(charges.c.population == population).order_by(charges.c.at)
-    rows = list(connection.execute(query))
-    return math.fsum(row.mu_squared for row in rows), rows
-
-
-def row_of(connection: Connection, population: str, *, lock: bool = False) -> Any:
-    """The population's row, or None."""
-    query = sa.select(tables.populations).where(tables.populations.c.name == population)
-    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+    found = rows.find(connection, tables.charges, population=population)
+    return math.fsum(each.mu_squared for each in found), sorted(found, key=lambda each: each.at)
 
 
 def charge(
@@ -49,46 +42,33 @@ def charge(
 
     Call it under the instance's lock: two creations must not race for the same budget.
     """
-    row = row_of(connection, population, lock=True)
+    row = rows.one(connection, tables.populations, name=population)
     if row is None:
-        connection.execute(
-            sa.insert(tables.populations).values(name=population, unit=unit, created=time.time())
-        )
+        begin(connection, population, unit=unit)
     elif row.unit is None:
-        connection.execute(
-            sa.update(tables.populations)
-            .where(tables.populations.c.name == population)
-            .values(unit=unit)
-        )
+        rows.update(connection, tables.populations, {"name": population}, unit=unit)
     elif row.unit != unit:
-        raise conflict(
-            "other-unit",
-            "The population protects another unit.",
-            f"Its unit is {row.unit!r}: a bandit in it must protect the same.",
-        )
+        raise Problem("other-unit", unit=row.unit)
     limit = limit_of(row)
     total, charges = spent(connection, population)
     if math.isinf(mu2) and math.isfinite(limit):
-        raise conflict(
-            "budget-exhausted",
-            "A bandit without privacy cannot join a population that has a limit.",
-            "Give it an epsilon, or leave out the population.",
-        )
+        why = "It has no epsilon: give it one, or leave out the population, which has a limit."
+        raise Problem("budget-exhausted", what=why)
     if total + mu2 > limit * _SLACK:
         raise _exhausted(row, total + mu2, limit, charges)
-    connection.execute(
-        sa.insert(tables.charges).values(
-            population=population,
-            bandit=bandit,
-            epoch=epoch,
-            mu_squared=_stored(mu2),
-            at=time.time(),
-        )
+    book(connection, population, bandit, epoch, mu2)
+
+
+def begin(connection: Connection, population: str, **limit: Any) -> None:
+    rows.insert(
+        connection, tables.populations, [{"name": population, "created": time.time(), **limit}]
     )
 
 
-def _stored(mu2: float) -> float:
-    return 1e300 if math.isinf(mu2) else mu2
+def book(connection: Connection, population: str, bandit: str, epoch: str, mu2: float) -> None:
+    spent = {"mu_squared": min(mu2, _NO_PRIVACY), "at": time.time()}
+    row = {"population": population, "bandit": bandit, "epoch": epoch, **spent}
+    rows.insert(connection, tables.charges, [row])
 
 
 def _exhausted(row: Any, wanted: float, limit: float, charges: list[Any]) -> Problem:
@@ -96,17 +76,18 @@ def _exhausted(row: Any, wanted: float, limit: float, charges: list[Any]) -> Pro
         {"bandit": each.bandit, "epsilon": _epsilon(each.mu_squared, row.delta)} for each in charges
     ]
     over = _epsilon(wanted, row.delta)
-    return conflict(
-        "budget-exhausted",
-        "The population's privacy budget does not allow this bandit.",
+    why = (
         f"Together the bandits would cost epsilon = {over:.4g} at delta = {row.delta:g}, and the "
         f"limit is {row.epsilon:g}. Raise the limit, or give the new bandit a smaller epsilon; "
-        "what other bandits hold stays spent, also when they are retired.",
-        limit={"epsilon": row.epsilon, "delta": row.delta},
-        wanted={"epsilon": over, "delta": row.delta},
-        excess=over - row.epsilon,
-        held_by=holders,
+        "what other bandits hold stays spent, also when they are retired."
     )
+    more = {
+        "limit": {"epsilon": row.epsilon, "delta": row.delta},
+        "wanted": {"epsilon": over, "delta": row.delta},
+        "excess": over - row.epsilon,
+        "held_by": holders,
+    }
+    return Problem("budget-exhausted", what=why, more=more)
 
 
 def _epsilon(mu2: float, delta: float) -> float:
@@ -119,37 +100,18 @@ def set_limit(
     """Create a population or change its limit, which may not fall below what is spent."""
     if not (0 < epsilon < math.inf and 0 < delta < 0.1):
         raise invalid("epsilon must be positive, delta positive and small such as 1e-6.")
-    row = row_of(connection, population, lock=True)
+    row = rows.one(connection, tables.populations, name=population)
     total, _ = spent(connection, population)
     if total > gaussian_mu(epsilon, delta) ** 2 * _SLACK:
-        raise conflict(
-            "limit-below-spent",
-            "The limit would be below what is spent.",
-            "A limit may rise, but never fall below what the population's bandits cost.",
-        )
-    populations = tables.populations
+        raise Problem("limit-below-spent")
+    limit: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     if row is None:
-        connection.execute(
-            sa.insert(populations).values(
-                name=population,
-                epsilon=epsilon,
-                delta=delta,
-                unit=unit or "round",
-                created=time.time(),
-            )
-        )
+        begin(connection, population, **limit, unit=unit or "round")
         return True
     if unit is not None and row.unit is not None and unit != row.unit:
-        raise conflict(
-            "other-unit",
-            "The population protects another unit.",
-            f"Its unit is {row.unit!r} and cannot be changed.",
-        )
-    connection.execute(
-        sa.update(populations)
-        .where(populations.c.name == population)
-        .values(epsilon=epsilon, delta=delta, unit=row.unit or unit or "round")
-    )
+        raise Problem("other-unit", unit=row.unit)
+    limit |= {"unit": row.unit or unit or "round"}
+    rows.update(connection, tables.populations, {"name": population}, **limit)
     return False
 
 
@@ -172,8 +134,23 @@ def shown(connection: Connection, row: Any) -> PopulationReply:
 
 
 def _mu(mu2: float) -> float | None:
-    return None if mu2 >= 1e300 else math.sqrt(mu2)
+    return None if mu2 >= _NO_PRIVACY else math.sqrt(mu2)
 
 
 def _shown_epsilon(mu2: float, delta: float) -> float | None:
-    return None if mu2 >= 1e300 else _epsilon(mu2, delta)
+    return None if mu2 >= _NO_PRIVACY else _epsilon(mu2, delta)
+
+
+def remembered(connection: Connection) -> dict[str, Any]:
+    """Everything that a restored database must not forget, for the fence."""
+    charged = ("population", "bandit", "epoch", "mu_squared")
+    charges = rows.find(connection, tables.charges, *charged)
+    limits = rows.find(connection, tables.populations, "name", "epsilon", "delta", "unit")
+    keys = rows.find(connection, tables.keys, "id", "revoked")
+    bandits = rows.find(connection, tables.bandits, "name", retired=True)
+    return {
+        "charges": [dict(each._mapping) for each in charges],
+        "limits": [dict(zip(LIMIT, each, strict=True)) for each in limits],
+        "revoked": [key for key, revoked in keys if revoked is not None],
+        "retired": [name for (name,) in bandits],
+    }

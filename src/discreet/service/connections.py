@@ -12,6 +12,7 @@ import math
 import time
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from discreet.service import logs
@@ -51,7 +52,6 @@ class Guarded(HttpToolsProtocol):
             self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
         self._came()
         if self._timer is not None:
             self._timer.cancel()
@@ -70,7 +70,6 @@ class Guarded(HttpToolsProtocol):
             self._expect()  # we wait for the peer, whose bytes have ended uvicorn's own timer
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         super().on_message_begin()
         self._in_headers = True
         self._expect()
@@ -81,41 +80,34 @@ class Guarded(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Its headers are there."""
         self._came()
         self._in_headers = False
         self._other_bytes = 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of its body."""
         self._other_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """All of it is there."""
         self._came()
         self._other_bytes = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """It is answered."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._close()
 
     def timeout_keep_alive_handler(self) -> None:
-        """No further request has come."""
         self._close()
 
     def pause_writing(self) -> None:
-        """The peer does not take what is written."""
         super().pause_writing()
         if self._unread is None:
             self._unread = self.loop.call_later(READ_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It does."""
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
@@ -164,3 +156,19 @@ class Guarded(HttpToolsProtocol):
 def guarded(per_address: int) -> type[Guarded]:
     """Connections, so many at once of each address; uvicorn makes them."""
     return type("Guarded", (Guarded,), {"per_address": per_address})
+
+
+def config(app: Any, host: str, port: int, per_address: int, **more: Any) -> uvicorn.Config:
+    """How uvicorn serves here; what is logged is logs.py's: paths can hold ids."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        http=guarded(per_address),
+        ws="none",
+        **more,
+    )

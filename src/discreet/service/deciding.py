@@ -9,20 +9,20 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.service import keeping, leasing
+from discreet.service import keeping, leasing, shares
 from discreet.service.errors import Problem, invalid
 from discreet.service.keeping import Draft
 from discreet.service.keys import Key
 from discreet.service.leasing import MOST, MOST_AT_ONCE
 from discreet.service.live import Live
 from discreet.service.messages import DecideBody, DecideRequest
-from discreet.service.offers import Declared, Misfit, raw_rows
+from discreet.service.offers import Declared, Misfit, Offer, fits, raw_rows
 from discreet.service.pending import Name
 from discreet.service.replies import DecisionReply, DecisionsReply
 from discreet.service.server import Server
@@ -47,7 +47,7 @@ async def worked(large: bool, work: Callable[..., T], *given: Any) -> T:
 
 
 async def decide_any(server: Server, name: str, body: DecideBody, raw: bytes, key: Key) -> Any:
-    """The answer to a call: one decision or many."""
+    """Decide for one person, or for many."""
     live = server.live.get(name) or await live_bandit(server, name)
     large = is_large(live, raw)
     if body.requests is None and body.contexts is None:
@@ -60,7 +60,7 @@ async def decide_any(server: Server, name: str, body: DecideBody, raw: bytes, ke
     assert body.contexts is not None
     if _may_be_batched(live, len(body.contexts)):
         sent = body.contexts, body.actions
-        return DecisionsReply(await _decide_contexts(server, live, *sent, large))
+        return DecisionsReply(await _decide_contexts(server, live, *sent, key.name, large))
     requests = [DecideRequest(context, body.actions) for context in body.contexts]
     found = await decide(server, live, requests, key.name, large=large, many="contexts")
     return DecisionsReply(found)
@@ -99,62 +99,52 @@ def _open(server: Server, name: str, payloads: Sequence[Any]) -> list[Live]:
 # -- what may be chosen ----------------------------------------------------------------------------
 
 
-class _Asked:
-    """One request, checked: rows, names, and what is needed to keep it.
+class _Asked(NamedTuple):
+    """One request, checked, and what is needed to keep its decision."""
 
-    server    knows pseudonyms
-    live      the bandit
-    request   as it came
-    owner     of its id: the name of the key that asks
-    """
-
-    __slots__ = ("id", "names", "person", "request", "rows")
-    names: Sequence[Any]
-
-    def __init__(self, server: Server, live: Live, request: DecideRequest, owner: str) -> None:
-        try:
-            if live.features is None:
-                if request.features is None or request.context is not None:
-                    raise ValueError("this bandit takes `features`: one row for each action")
-                self.rows = raw_rows(request.features, live.definition.dim or 0)
-                self.names = range(len(self.rows))
-            else:
-                if request.features is not None:
-                    raise ValueError("this bandit takes `context` (and `actions`), not `features`")
-                offer = live.features.offer(request.context, request.actions)
-                self.rows, self.names = offer.rows, offer.names
-            if live.holdout is not None and len(self.rows) < live.holdout.actions:
-                raise Misfit(f"send at least {live.holdout.actions} actions: one is the baseline")
-        except (ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise _misfit(error) from None
-        self.person = self._pseudonym(server, live, request.person)
-        self.id: Name | None = None
-        self.request = b""
-        if request.id is not None:
-            if not 0 < len(request.id) <= _LONGEST_ID or request.id.startswith(PREFIX):
-                raise Misfit(f"`id` must have 1 to {_LONGEST_ID} characters, not begin {PREFIX!r}")
-            self.id = server.hashed_id(live.about, owner, request.id)
-            asked = msgspec.json.encode(request, order="deterministic")
-            self.request = hashlib.blake2b(asked, key=server.vault.master, digest_size=16).digest()
-
-    @staticmethod
-    def _pseudonym(server: Server, live: Live, person: str | None) -> bytes:
-        if live.definition.privacy.unit == "round":
-            if person is not None and live.definition.unknown == "refuse":
-                raise Misfit("this bandit protects rounds: leave out `person`")
-            return NOBODY
-        if not person or len(person) > _LONGEST_ID:
-            raise Misfit(
-                f"this bandit protects people: send `person`, up to {_LONGEST_ID} characters"
-            )
-        return server.pseudonym(live.about, person)
+    offer: Offer  # what may be chosen
+    person: bytes  # a pseudonym
+    id: Name | None  # that names the decision
+    request: bytes  # a keyed hash of it, where it has an id
 
 
-def _misfit(error: Exception) -> Misfit:
-    if isinstance(error, Misfit):
-        return error
-    plain = isinstance(error, ValueError)
-    return Misfit(str(error) if plain else "The context or the actions do not fit.")
+def _asked(server: Server, live: Live, request: DecideRequest, owner: str) -> _Asked:
+    """A request, checked; its id is that of the key's name that asks."""
+    offer = fits(_offer, live, request)
+    person = _pseudonym(server, live, request.person)
+    if request.id is None:
+        return _Asked(offer, person, None, b"")
+    if not 0 < len(request.id) <= _LONGEST_ID or request.id.startswith(PREFIX):
+        raise Misfit(f"`id` must have 1 to {_LONGEST_ID} characters, not begin {PREFIX!r}")
+    name = server.hashed_id(live.about, owner, request.id)
+    raw = msgspec.json.encode(request, order="deterministic")
+    hashed = hashlib.blake2b(raw, key=server.vault.master, digest_size=16).digest()
+    return _Asked(offer, person, name, hashed)
+
+
+def _offer(live: Live, request: DecideRequest) -> Offer:
+    if live.features is None:
+        if request.features is None or request.context is not None:
+            raise ValueError("this bandit takes `features`: one row for each action")
+        rows = raw_rows(request.features, live.definition.dim or 0)
+        offer = Offer(rows, range(len(rows)))
+    else:
+        if request.features is not None:
+            raise ValueError("this bandit takes `context` (and `actions`), not `features`")
+        offer = live.features.offer(request.context, request.actions)
+    if live.holdout is not None and len(offer.rows) < live.holdout.actions:
+        raise Misfit(f"send at least {live.holdout.actions} actions: one is the baseline")
+    return offer
+
+
+def _pseudonym(server: Server, live: Live, person: str | None) -> bytes:
+    if live.definition.privacy.unit == "round":
+        if person is not None and live.definition.unknown == "refuse":
+            raise Misfit("this bandit protects rounds: leave out `person`")
+        return NOBODY
+    if not person or len(person) > _LONGEST_ID:
+        raise Misfit(f"this bandit protects people: send `person`, up to {_LONGEST_ID} characters")
+    return server.pseudonym(live.about, person)
 
 
 class _Offers:
@@ -192,13 +182,11 @@ class _Offers:
         return actions, probabilities
 
     def chosen_rows(self, actions: list[int]) -> Array:  # (n, dim)
-        """The rows of these actions."""
         if isinstance(self.rows, np.ndarray):
             return np.asarray(self.rows[np.arange(len(actions)), actions])
         return np.array([rows[i] for rows, i in zip(self.rows, actions, strict=True)])
 
     def chosen_names(self, actions: list[int]) -> list[Any]:
-        """These actions, as the caller calls them."""
         return [names[i] for names, i in zip(self.names, actions, strict=True)]
 
 
@@ -215,17 +203,17 @@ async def decide_one(
     server: Server, live: Live, request: DecideRequest, owner: str, large: bool
 ) -> DecisionReply:
     """A decision for one request, as fast as it goes."""
-    if request.id is not None or live.definition.reward.default is not None:
+    if large or request.id is not None or live.definition.reward.default is not None:
         return (await decide(server, live, [request], owner, large=large))[0]
-    asked = await worked(large, _Asked, server, live, request, owner)
+    asked = _asked(server, live, request, owner)
+    await shares.spend(server, live, owner, 1)
     first, _ = await leasing.rounds(server, live, 1)
-    policy, version = live.policy, live.version
-    action, probability = await worked(large, policy.draw_one, asked.rows, live.coin(first))
-    people = None if asked.person == NOBODY else [asked.person]
-    chosen = asked.rows[action : action + 1]
+    rows, names = asked.offer
+    action, probability = live.policy.draw_one(rows, live.coin(first))
+    chosen, people = rows[action : action + 1], [asked.person]
     deadline = time.time() + live.wait
     (token,) = server.sealer.seal(live.about, [first], chosen, [probability], deadline, people)
-    return DecisionReply(token, asked.names[action], probability, version)
+    return DecisionReply(token, names[action], probability, live.version)
 
 
 async def decide(
@@ -258,7 +246,7 @@ async def decide(
             )
             return [next(more) if each is None else each for each in before]
     keep = live.definition.reward.default is not None
-    made = await _decided(server, live, offers, large)
+    made = await _decided(server, live, offers, owner, large)
     if keep or named:
         return await _kept(server, live, asked, made, keep, active)
     return made.replies
@@ -291,12 +279,11 @@ def _offered(
     asked = []
     for at, request in enumerate(requests):
         try:
-            asked.append(_Asked(server, live, request, owner))
+            asked.append(_asked(server, live, request, owner))
         except Misfit as misfit:
             raise (misfit.of(many, at) if many else misfit) from None
-    of_people = live.definition.privacy.unit == "person"
-    people = [each.person for each in asked] if of_people else None
-    return asked, _Offers([each.rows for each in asked], [each.names for each in asked], people)
+    offers = [each.offer.rows for each in asked], [each.offer.names for each in asked]
+    return asked, _Offers(*offers, [each.person for each in asked])
 
 
 def _may_be_batched(live: Live, number: int) -> bool:
@@ -311,35 +298,34 @@ def _may_be_batched(live: Live, number: int) -> bool:
 
 
 async def _decide_contexts(
-    server: Server, live: Live, contexts: Sequence[Any], actions: list[Any] | None, large: bool
+    server: Server,
+    live: Live,
+    contexts: Sequence[Any],
+    actions: list[Any] | None,
+    owner: str,
+    large: bool,
 ) -> list[DecisionReply]:
     """A decision for each context, all with the same actions."""
-    try:
-        rows, names = await worked(large, live.features.offers, contexts, actions)
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise _misfit(error) from None
-    return (await _decided(server, live, _Offers(rows, [names] * len(rows)), large)).replies
+    rows, names = await worked(large, fits, live.features.offers, contexts, actions)
+    offers = _Offers(rows, [names] * len(rows))
+    return (await _decided(server, live, offers, owner, large)).replies
 
 
 class _Made(msgspec.Struct):
-    """Decisions as they are answered, their rounds, and how long their rewards count.
+    """Decisions as they are answered, their rounds, and how long their rewards count."""
 
-    replies    to the requests, in their order
-    rounds     of the decisions
-    deadline   of all of them
-    """
-
-    replies: list[DecisionReply]
-    rounds: list[int]
-    deadline: float
+    replies: list[DecisionReply]  # to the requests, in their order
+    rounds: list[int]  # of the decisions
+    deadline: float  # of all of them
 
 
-async def _decided(server: Server, live: Live, offers: _Offers, large: bool) -> _Made:
+async def _decided(server: Server, live: Live, offers: _Offers, owner: str, large: bool) -> _Made:
     rounds: list[int] = []
     actions: list[int] = []
     probabilities: list[float] = []
     versions: list[int] = []
     total = len(offers.rows)
+    await shares.spend(server, live, owner, total)
     while len(rounds) < total:
         first, n = await leasing.rounds(server, live, total - len(rounds))
         policy, version = live.policy, live.version

@@ -42,12 +42,7 @@ TOLD_EVERY = 4000  # people
 
 
 class Players:
-    """People who come, are decided for, and answer: on a thread of their own.
-
-    url, key  of the server
-    out       where they tell how they fare
-    seed      who comes
-    """
+    """People who come, are decided for, and answer: on a thread of their own."""
 
     def __init__(self, url: str, key: str, out: TextIO, seed: int = 0) -> None:
         self._client = Client(url, key)
@@ -113,7 +108,7 @@ def visitors(n: int, rng: np.random.Generator) -> tuple[list[dict[str, Any]], Pe
 
 def serve_demo(settings: Settings, out: TextIO = sys.stderr) -> None:
     """Serve a temporary store, played by simulated people, until interrupted."""
-    check_port(settings)
+    check_port(settings.host, settings.port)
     secret = settings.admin_key or keys.new_secret(keys.ADMIN_ID)
     with tempfile.TemporaryDirectory(prefix="discreet-demo-") as folder:
         here = replace(

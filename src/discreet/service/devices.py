@@ -16,16 +16,15 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.bandits import LocalServer
 from discreet.local.report import Answers, BatchSum
 from discreet.privacy import Guarantee
 from discreet.privacy.channels import RESPONSE
-from discreet.service import definitions, offers, sealing
+from discreet.service import definitions, offers, rows, sealing
 from discreet.service import store as tables
-from discreet.service.errors import conflict
+from discreet.service.errors import Problem
 from discreet.service.live import Live
 from discreet.service.replies import ReportCounts
 from discreet.service.schema import Definition
@@ -44,17 +43,13 @@ _OPEN = ("_sums", "taken", "refused")  # of a LocalServer's state: what a report
 
 
 class Devices(Tenant):
-    """A bandit whose devices decide for themselves.
-
-    definition, name, epoch, noise   as for every tenant; devices draw their own noise
-    """
+    """A bandit whose devices decide for themselves, and draw their own noise."""
 
     learner: LocalServer
     is_public = True
     after_restore = "goes on"
 
     def new(self) -> LocalServer:
-        """The server of the definition, new."""
         return definitions.local_server(self.definition)
 
     def guarantee(self) -> Guarantee:
@@ -100,11 +95,9 @@ class Devices(Tenant):
             self.learner.take_answers(answers)
 
     def counts(self) -> ReportCounts:
-        """How many reports came: they are private already."""
         return ReportCounts(self.learner.taken, self.learner.refused)
 
     def refuse(self, reports: int = 1) -> None:
-        """Count reports that no device could have sent."""
         self.learner.refused += reports
 
     # -- windows -----------------------------------------------------------------------------------
@@ -117,7 +110,6 @@ class Devices(Tenant):
         return self.learner.taken, self.learner.size(self.learner.policy.window)
 
     def is_learning(self) -> bool:
-        """Always: there is no horizon."""
         return True
 
     def close(self, connection: Connection, row: Any) -> dict[str, Any]:
@@ -126,7 +118,7 @@ class Devices(Tenant):
             "count": self.learner.taken - row.window_start,
             "sum": {q: np.asarray(each.total).tolist() for q, each in self.learner.sums.items()},
         }
-        connection.execute(sa.delete(tables.reports).where(tables.reports.c.bandit == row.name))
+        rows.delete(connection, tables.reports, bandit=row.name)
         self.learner.close()
         return released
 
@@ -146,11 +138,9 @@ class Devices(Tenant):
     # -- what is stored, and what is published -----------------------------------------------------
 
     def public_state(self) -> dict[str, Any]:
-        """All of it."""
         return self.learner._stored()
 
     def seal(self, vault: Vault) -> tuple[bytes, bytes]:
-        """The open sums, as they are."""
         state = self.learner._stored()["state"]
         return to_bytes({name: state[name] for name in _OPEN}), b""
 
@@ -171,12 +161,7 @@ class Devices(Tenant):
         return policy.to_dict() | shown
 
     def publish(self, row: Any) -> Callable[[Live], None]:
-        """Nothing is decided here."""
-        raise conflict(
-            "devices-decide",
-            "Under local trust devices decide by themselves, and send reports.",
-            "Read the policy, and send reports (clients/js does both).",
-        )
+        raise Problem("devices-decide")
 
     def terms(self, vault: Vault, policy: bytes) -> bytes:
         """The key that reports are sealed to, and what a batch is: a window."""
@@ -211,18 +196,16 @@ def features(definition: Definition) -> dict[str, Any]:
     assert isinstance(declared, offers.Declared)
     columns = []
     anyone: dict[str, Any] = {}
-    width = 1
     for name, column in (definition.context or {}).items():
         columns.append({"name": name, **msgspec.to_builtins(column)})
         if column.number is not None:
             anyone[name] = column.number[0]
-            width += 1
         else:
             assert column.category is not None
             anyone[name] = column.category[0]
-            width += len(column.category) + column.other
-    rows = declared.map(anyone)
-    parts = rows.reshape(len(rows), -1, width)[:, :, 0]  # the first column is the constant 1
+    made = declared.map(anyone)
+    blocks = made.reshape(len(made), -1, len(declared.map.context_names))
+    parts = blocks[:, :, 0]  # the first column is the constant 1
     actions = [
         {"name": name, "parts": each.tolist()}
         for name, each in zip(declared.map.actions, parts, strict=True)

@@ -1,14 +1,29 @@
-"""The OpenAPI document, made from the message types, and pages that need nothing from outside."""
+"""The OpenAPI document, made from the message types, and a page of it for people."""
 
-import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from discreet.service.asgi import Call
+from discreet.service.dashboard import rendering
 from discreet.service.replies import STATUSES
+
+PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}
+SCHEMES = {
+    "key": {"type": "http", "scheme": "bearer"},
+    "subscription": {"type": "apiKey", "in": "header", "name": "Ocp-Apim-Subscription-Key"},
+}
 
 
 def openapi(calls: Sequence[Call]) -> dict[str, Any]:
@@ -16,20 +31,10 @@ def openapi(calls: Sequence[Call]) -> dict[str, Any]:
     types = [call.body for call in calls if call.body is not None]
     types += [each for call in calls for each in call.reply]
     types += [call.refusal for call in calls if call.refusal is not None]
-    _, components = _schemas(types)
+    _, schemas = _schemas(types)
     paths: dict[str, Any] = {}
     for call in calls:
         paths.setdefault(call.path, {})[call.method.lower()] = _operation(call)
-    components["Problem"] = {
-        "type": "object",
-        "required": ["type", "title", "status"],
-        "properties": {
-            "type": {"type": "string"},
-            "title": {"type": "string"},
-            "status": {"type": "integer"},
-            "detail": {"type": "string"},
-        },
-    }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -38,17 +43,7 @@ def openapi(calls: Sequence[Call]) -> dict[str, Any]:
             "description": "Contextual bandits with durable learning and a privacy promise.",
         },
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {
-                "key": {"type": "http", "scheme": "bearer"},
-                "subscription": {
-                    "type": "apiKey",
-                    "in": "header",
-                    "name": "Ocp-Apim-Subscription-Key",
-                },
-            },
-        },
+        "components": {"schemas": schemas | {"Problem": PROBLEM}, "securitySchemes": SCHEMES},
     }
 
 
@@ -58,16 +53,16 @@ def _schemas(types: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
 
 def _operation(call: Call) -> dict[str, Any]:
     operation: dict[str, Any] = {"summary": call.summary, "responses": _responses(call)}
+    text = {"required": True, "schema": {"type": "string"}}
     operation["parameters"] = [
-        {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
+        {"name": part[1:-1], "in": "path", **text}
         for part in call.path.split("/")
         if part.startswith("{")
     ]
     operation["parameters"] += [
-        {"name": each, "in": "query", "required": True, "schema": {"type": "string"},
-         "description": text}
-        for each, text in call.query.items()
-    ]  # fmt: skip
+        {"name": name, "in": "query", **text, "description": what}
+        for name, what in call.query.items()
+    ]
     if call.body is not None:
         (schema,), _ = _schemas([call.body])
         content = {"schema": schema}
@@ -89,16 +84,15 @@ def _responses(call: Call) -> dict[str, Any]:
     if call.status != 204:
         success["content"] = _content(call)
     responses = {str(call.status): success}
+    kind, name = "application/problem+json", "Problem"
+    if call.refusal is not None:
+        kind, name = "application/json", call.refusal.__name__
     for code, text in _others(call).items():
-        responses[str(code)] = {"description": text}
+        other = responses[str(code)] = {"description": text}
         if code == 201:
-            responses["201"]["content"] = success["content"]
+            other["content"] = success["content"]
         elif code != 304:
-            kind, name = "application/problem+json", "Problem"
-            if call.refusal is not None:
-                kind, name = "application/json", call.refusal.__name__
-            refusal = {"schema": {"$ref": f"#/components/schemas/{name}"}}
-            responses[str(code)]["content"] = {kind: refusal}
+            other["content"] = {kind: {"schema": {"$ref": f"#/components/schemas/{name}"}}}
     return responses
 
 
@@ -130,69 +124,22 @@ def _others(call: Call) -> dict[int, str]:
     return others
 
 
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem; }
-code, .call { font-family: ui-monospace, monospace; }
-.call { font-weight: 600; } section { border-top: 1px solid #8884; padding: .5rem 0; }
-pre { overflow-x: auto; background: #8881; padding: .75rem; border-radius: .4rem; }
-"""
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
-    ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-}
-
-
-def _html(title: str, body: str) -> Response:
-    text = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}</style></head><body>{body}</body></html>"
-    )
-    return HTMLResponse(text, headers=HEADERS)
-
-
 def page(document: dict[str, Any]) -> Response:
     """Every call of an OpenAPI document, for people; works offline."""
-    sections = []
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            codes = ", ".join(
-                f"{code} {html.escape(each['description'].lower())}"
-                for code, each in sorted(operation["responses"].items())
-            )
-            body = ""
-            if "application/json" in operation.get("requestBody", {}).get("content", ()):
-                media = operation["requestBody"]["content"]["application/json"]
-                name = media["schema"]["$ref"].rsplit("/", 1)[1]
-                fields = document["components"]["schemas"][name].get("properties", {})
-                body = f"<p>Body: <code>{html.escape(', '.join(fields))}</code></p>"
-                if "example" in media:
-                    body += f"<pre>{html.escape(_curl(method, path, media['example']))}</pre>"
-            sections.append(
-                f'<section><p class="call">{method.upper()} {html.escape(path)}</p>'
-                f"<p>{html.escape(operation['summary'])}. "
-                f"{html.escape(operation.get('description', ''))}</p>{body}<p>{codes}</p></section>"
-            )
-    statuses = "".join(f"<dt>{word}</dt><dd>{meaning}</dd>" for word, meaning in STATUSES.items())
-    head = (
-        "<h1>discreet</h1><p>Create a bandit, decide for a person, keep the token of the decision, "
-        "send it back with the reward. A reward that is sent again counts once.</p><p>Send a key "
-        "as <code>Authorization: Bearer &lt;key&gt;</code>. Errors are "
-        "<code>application/problem+json</code>. The machine-readable document is "
-        '<a href="/openapi.json">/openapi.json</a>.</p>'
-        f"<h2>What became of a reward</h2><dl>{statuses}</dl><h2>All calls</h2>"
-    )
-    return _html("discreet: the API", head + "".join(sections))
+    schemas = document["components"]["schemas"]
+    calls = [
+        {"method": method.upper(), "path": path, **operation, **_body(operation, schemas)}
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    return rendering.page("docs.html", None, calls=calls, statuses=STATUSES)
 
 
-def _curl(method: str, path: str, example: Any) -> str:
-    body = msgspec.json.encode(example).decode()
-    called = path.replace("{name}", "welcome")
-    verb = "" if method == "post" else f"-X {method.upper()} "
-    return f"curl -H \"Authorization: Bearer $KEY\" {verb}$URL{called} -d '{body}'"
+def _body(operation: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a call's body, and an example of it."""
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+    if content is None:
+        return {"fields": None, "example": None}
+    fields = schemas[content["schema"]["$ref"].rsplit("/", 1)[1]].get("properties", {})
+    example = content.get("example")
+    return {"fields": list(fields), "example": example and msgspec.json.encode(example).decode()}

@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from discreet.service.errors import Problem
 from discreet.service.vault import exclusive, make_once, write_all
 
 ROOM = 4096  # bytes that are on the disk before they are needed
@@ -32,33 +31,18 @@ class RolledBack(RuntimeError):  # noqa: N818 - it states a fact
     """The database is not the one this fence guards, or an older version of it."""
 
 
-def rolled_back() -> Problem:
-    """The database under a running server is an old one."""
-    return Problem(
-        503,
-        "rolled-back",
-        "The database is older than what this service has published.",
-        "Nothing was changed. Stop all servers and run `discreet restore`.",
-    )
-
-
 class Foreign(RolledBack):
     """The fence of another instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One thing that must not be forgotten.
+    """One thing that must not be forgotten."""
 
-    sequence   place in the history of the instance
-    epoch      of the store
-    about      what is needed to do it again
-    """
-
-    sequence: int
-    epoch: str
+    sequence: int  # place in the history of the instance
+    epoch: str  # of the store
     what: str  # start, charge, limit, revoke, retire, turn, epoch, witness
-    about: dict[str, Any]
+    about: dict[str, Any]  # what is needed to do it again
 
 
 class Fence:
@@ -198,11 +182,7 @@ class Fence:
 
 
 class Grip:
-    """The fence while it is held, or looked at.
-
-    fence    that is held
-    handle   of its locked file
-    """
+    """The fence while it is held, or looked at."""
 
     def __init__(self, fence: Fence, handle: int) -> None:
         self._fence, self._handle = fence, handle
@@ -213,13 +193,11 @@ class Grip:
         return self._fence.last
 
     def last_of(self, what: str) -> Mark | None:
-        """The last mark of a kind."""
         marks = self._fence._marks
         return next((each for each in reversed(marks) if each.what == what), None)
 
     @property
     def marks(self) -> list[Mark]:
-        """All marks, in order."""
         return list(self._fence._marks)
 
     @property

@@ -7,46 +7,59 @@ is dropped unread, with nothing in it.
 """
 
 import asyncio
+import hmac
+import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from sqlalchemy.engine import Connection
+from starlette.datastructures import Headers
 
 from discreet.arrays import Array
-from discreet.service.administration import published
+from discreet.service import rows
+from discreet.service import store as tables
 from discreet.service.definitions import parsed
-from discreet.service.errors import conflict, invalid
+from discreet.service.errors import Problem, invalid
+from discreet.service.limits import RawHeaders
 from discreet.service.messages import HistoryBody, HistoryItem
-from discreet.service.offers import AnyJson, Declared, Misfit, features, raw_rows
+from discreet.service.offers import AnyJson, Declared, Misfit, features, fits, raw_rows
 from discreet.service.replies import HistoryReply
 from discreet.service.schema import Definition
 from discreet.service.server import Server
 from discreet.service.tenant import is_learning
 
+_SHOWN = 20  # actions that an error names
 
-async def take(server: Server, name: str, body: HistoryBody, who: str) -> HistoryReply:
-    """Begin with an old log; the same log again changes nothing."""
+
+async def take(
+    server: Server, name: str, body: HistoryBody, raw: bytes, who: str, headers: RawHeaders
+) -> HistoryReply:
+    """Begin with an old log, before the first decision; a retry changes nothing.
+
+    That is the same request by the same key.
+    """
     row = await server.with_bandit(name, lambda _, row: row)
     definition = parsed(row.definition.encode())
     if definition.privacy.on_devices:
-        raise conflict("devices-decide", "Under local trust no server has records to learn from.")
+        raise Problem("devices-decide")
     X, y = await asyncio.to_thread(read, definition, body)
     about = HistoryReply(body.id, len(y), body.public)
+    shown = msgspec.to_builtins(about) | {"digest": _digest(headers, raw)}
 
     def change(connection: Connection) -> tuple[HistoryReply, dict[str, Any] | None]:
         row = server.row(connection, name)
         tenant = server.tenant_of(connection, row)
-        known = [each.history for each in published(connection, row) if each.history]
-        if about in known:
+        first = rows.one(connection, tables.windows, "release", bandit=name, number=1)
+        taken = json.loads(first.release or "{}").get("history")  # which stands for a window
+        if taken is not None and _is_same(taken, shown):
             return about, None
-        if known or row.window > 1 or row.next_round > row.window_start or not is_learning(row):
-            raise conflict(
-                "has-begun",
-                "An old log comes before the first decision, and once.",
-                "Create another bandit, with another name, for another beginning.",
-            )
-        tenant.begin_with(connection, server.vault, row, (X, y), about)
+        begun = row.window > 1 or row.next_round > row.window_start
+        if taken is not None or begun or not is_learning(row):
+            raise Problem("has-begun")
+        tenant.begin_with(connection, server.vault, row, (X, y), shown)
         server.note(connection, who, "history", name)
         return about, {"bandit": name, "window": row.window + 1}
 
@@ -62,6 +75,19 @@ async def take(server: Server, name: str, body: HistoryBody, who: str) -> Histor
             raise
 
     return await server.do(run)
+
+
+def _digest(headers: RawHeaders, raw: bytes) -> str:
+    """Of a request, under the key that sends it: the server has only a hash of that, so nobody who
+    has store and secrets can try whether a log that he guesses is the one that was taken."""
+    secret = Headers(raw=headers)["authorization"].partition(" ")[2].strip()
+    return hmac.digest(secret.encode(), raw, "sha256").hex()
+
+
+def _is_same(taken: dict[str, Any], sent: dict[str, Any]) -> bool:
+    """Whether it is the log that was taken; of earlier ones no digest was kept."""
+    digest = taken.setdefault("digest", sent["digest"])
+    return hmac.compare_digest(digest, sent["digest"]) and taken == sent
 
 
 # -- from a log to rows ----------------------------------------------------------------------------
@@ -83,10 +109,9 @@ def read(definition: Definition, body: HistoryBody) -> tuple[Array, Array]:
     for at, item in enumerate(items):
         if item is not None:
             try:
-                X[at] = _row(made, dim, item)
-            except (ValueError, TypeError, OverflowError, RecursionError) as error:
+                X[at] = fits(_row, made, dim, item)
+            except Misfit as misfit:
                 if body.events is None:
-                    misfit = error if isinstance(error, Misfit) else Misfit(str(error))
                     raise misfit.of("rows", at) from None
             y[at] = item.reward
     return X, y
@@ -100,11 +125,17 @@ def _row(made: Declared | AnyJson | None, dim: int, item: HistoryItem) -> Array:
         return np.asarray(raw_rows([item.features], dim)[0])
     if item.features is not None or item.action is None:
         raise Misfit("this bandit takes `context` and `action`, not `features`")
-    if made.actions is not None and made.definition.features is not None:
-        named = item.action if isinstance(item.action, str) else item.action.get("id")
-        if named not in made.actions:
-            raise Misfit("`action` must be one of the declared actions")
+    if made.actions is not None:
+        given = item.action.get("id") if isinstance(item.action, dict) else item.action
+        if given not in made.actions:
+            raise Misfit(f"`action` must be one of {_listed(made.actions)}", "action")
     return np.asarray(made.rows(item.context, [item.action])[0])
+
+
+def _listed(actions: Sequence[str]) -> str:
+    """Declared actions, which are public; the first of many."""
+    more = f" (and {len(actions) - _SHOWN} more)" if len(actions) > _SHOWN else ""
+    return ", ".join(actions[:_SHOWN]) + more
 
 
 def _event(line: dict[str, Any]) -> HistoryItem | None:

@@ -16,7 +16,8 @@ from discreet.arrays import Array
 from discreet.bandits import LinearBandit
 from discreet.evaluation.worth import Value
 from discreet.privacy import Guarantee
-from discreet.service import definitions, people
+from discreet.service import definitions
+from discreet.service.counted import KEY_BYTES, forget_people
 from discreet.service.live import Live
 from discreet.service.tenant import Stored, Tenant
 from discreet.service.vault import NAME_BYTES, Vault
@@ -38,10 +39,7 @@ RESTORED = (
 
 
 class Joint(Tenant):
-    """A bandit that this server decides for.
-
-    definition, name, epoch, noise   as for every tenant
-    """
+    """A bandit that this server decides for."""
 
     learner: LinearBandit
     is_public = False
@@ -50,7 +48,6 @@ class Joint(Tenant):
     visit_key = b""  # of the open window's people, where each window counts anew
 
     def new(self) -> LinearBandit:
-        """The learner of the definition, new."""
         return definitions.learner(self.definition, self.noise)
 
     def guarantee(self) -> Guarantee:
@@ -79,16 +76,13 @@ class Joint(Tenant):
     # -- windows -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Open the first window, in memory."""
         self.learner.turn()
         self._admit_everybody()
 
     def window(self) -> tuple[int, int]:
-        """The first round of the window that has just opened, and their number."""
         return self.learner.rounds, self.learner.rounds_until_release
 
     def is_learning(self) -> bool:
-        """Whether rewards count in the open window: not past the horizon."""
         return self.learner.learning
 
     def close(self, connection: Connection, row: Any) -> dict[str, Any]:
@@ -101,7 +95,7 @@ class Joint(Tenant):
         learner.turn()
         learner.advance(beyond)
         if self.visit_key:
-            people.forget(connection, row)
+            forget_people(connection, row)
         self._admit_everybody()
         released = [each.published() for each in learner.totals[before:]]
         return released[0] | {"rounds": size} if released else {}
@@ -111,14 +105,14 @@ class Joint(Tenant):
         self.learner._restore(_with_new_names(self._state(connection), self.learner))
         self.learner.discard()
         if self.definition.privacy.visits == "all":
-            people.forget(connection, row)
+            forget_people(connection, row)
         self._admit_everybody()
         return {}
 
     def _admit_everybody(self) -> None:
         """People come to a window that has just opened as new ones, where each counts anew."""
         counts_anew = self.definition.privacy.visits == "all" and self.learner.window is not None
-        self.visit_key = secrets.token_bytes(people.KEY_BYTES) if counts_anew else b""
+        self.visit_key = secrets.token_bytes(KEY_BYTES) if counts_anew else b""
 
     # -- what is stored, and what is published -----------------------------------------------------
 
@@ -151,12 +145,11 @@ class Joint(Tenant):
         if sums is None or self.learner.window is None:
             return
         content = vault.open(self.name, self.epoch, sequence, sums)
-        size = people.KEY_BYTES if self.definition.privacy.visits == "all" else 0
+        size = KEY_BYTES if self.definition.privacy.visits == "all" else 0
         self.visit_key = content[:size]
         self.learner._stored_sum = np.frombuffer(content[size:], dtype="<f8").astype(np.float64)
 
     def policy(self) -> dict[str, Any]:
-        """What decides, computed from releases."""
         found: dict[str, Any] = self.learner.policy.to_dict()  # type: ignore[attr-defined]
         return found
 

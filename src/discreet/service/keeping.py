@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.service import store as tables
 from discreet.service.buckets import Buckets
-from discreet.service.errors import Problem, conflict
-from discreet.service.pending import Kept, Name, Pending, seal
-from discreet.service.people import People
+from discreet.service.counted import People
+from discreet.service.errors import Problem
+from discreet.service.pending import Kept, Name, Pending
 from discreet.service.replies import DecisionReply
 from discreet.service.schema import Definition
 from discreet.service.server import Server
@@ -23,22 +21,14 @@ Asked = tuple[Name, bytes]  # an id, and the keyed hash of what was asked
 
 
 class Draft(msgspec.Struct):
-    """A decision that is to be kept, unless its request was answered before.
+    """A decision that is to be kept, unless its request was answered before."""
 
-    id         that names it, if any
-    request    keyed hash of what was asked
-    round      of the decision
-    reply      to the request
-    deadline   of its reward
-    active     whether a default counts without an activation
-    """
-
-    id: Name | None
-    request: bytes
-    round: int
-    reply: DecisionReply
-    deadline: float
-    active: bool
+    id: Name | None  # that names it, if any
+    request: bytes  # keyed hash of what was asked
+    round: int  # of the decision
+    reply: DecisionReply  # to the request
+    deadline: float  # of its reward
+    active: bool  # whether a default counts without an activation
 
 
 def keep(server: Server, name: str, payloads: Sequence[Sequence[Draft]]) -> list[list[Any]]:
@@ -59,7 +49,7 @@ def known(server: Server, name: str, payloads: Sequence[Sequence[Asked]]) -> lis
     with server.store.transaction() as connection:
         row = server.row(connection, name)
         server.assert_present(connection, row)
-        pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
+        pending = server.pending(connection, row)
         pending.load([each for some in payloads for each, _ in some])
         return [[_before(pending, *asked) for asked in some] for some in payloads]
 
@@ -68,65 +58,49 @@ def _before(pending: Pending, name: Name, request: bytes) -> DecisionReply | Pro
     """The first answer to a request with this id; a problem if the request was another."""
     entry = pending.entry(name)
     if entry is None:
-        return None if pending.used(name) is None else _settled()
+        return None if pending.used(name) is None else Problem("settled")
     kept = pending.kept(entry)
-    return _settled() if kept is None else _repeated(kept, request)
+    return Problem("settled") if kept is None else _repeated(kept, request)
 
 
 def _repeated(kept: Kept, request: bytes) -> DecisionReply | Problem:
     # Of what an earlier version kept nothing tells who asked, and for what.
-    return kept.reply() if kept.request == request else _id_taken()
+    return kept.reply() if kept.request == request else Problem("id-taken")
 
 
 class _Keeping:
-    """One transaction's decisions that are kept.
-
-    server       has the keys
-    connection   of the transaction
-    row          of the bandit, locked
-    definition   of the bandit
-    """
+    """One transaction's decisions that are kept."""
 
     def __init__(
         self, server: Server, connection: Connection, row: Any, definition: Definition
     ) -> None:
-        self._server, self._connection = server, connection
-        self._here = {"bandit": row.name, "epoch": row.epoch}
-        self._about = f"{row.epoch}\n{row.name}".encode()
-        self._definition, self._learning = definition, is_learning(row)
+        self._server, self._definition = server, definition
+        self._about = server.about(row.name)
+        self._learning = is_learning(row)
         self._waits = definition.reward.default is not None
         privacy = definition.privacy
         self._first_counts = privacy.unit == "person" and privacy.visits != "all"
         self._people = People(connection, row.name, row.epoch, b"")
-        self._fresh: list[dict[str, Any]] = []
         self._rewards: dict[tuple[int, str], float | None] = {}
         self._known: dict[Name, Kept] = {}
-        self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
+        self.pending = server.pending(connection, row)
 
     def answered(self, draft: Draft) -> DecisionReply | Problem:
         """The answer to a request, which is written by `store`; or that of the same one before."""
         if draft.id is not None:
-            kept = self._known.get(draft.id)
-            if kept is not None:
-                return _repeated(kept, draft.request)
+            if draft.id in self._known:
+                return _repeated(self._known[draft.id], draft.request)
             before = _before(self.pending, draft.id, draft.request)
             if before is not None:
                 return before
         name = b"" if draft.id is None else draft.id[0]
-        reply = draft.reply
-        kept = Kept(
-            reply.decision,
-            reply.action,
-            reply.probability,
-            reply.policy,
-            draft.request,
-            name,
-            self._is_first(reply),
-        )
+        given = msgspec.structs.asdict(draft.reply)
+        first = self._is_first(draft.reply)
+        kept = Kept(**given, request=draft.request, name=name, counts=first)
         if draft.id is not None:
             self._known[draft.id] = kept
         self._write(draft, kept)
-        return reply
+        return draft.reply
 
     def _is_first(self, reply: DecisionReply) -> bool:
         """Whether no decision of its person was kept before, where one counts for life."""
@@ -138,46 +112,18 @@ class _Keeping:
         return self._people.admit(sealed)
 
     def _write(self, draft: Draft, kept: Kept) -> None:
-        buckets, now = self._server.buckets, time.time()
-        bucket = Buckets.named(draft.deadline, now)
-        due = draft.deadline
-        if not self._waits and not math.isinf(due):
-            due = Buckets.after(due, now)  # nothing counts then: there is no hurry
-        row = {
-            "round": draft.round,
-            "id": buckets.id_of(bucket, kept.name) if kept.name else None,
-            "answer": seal(buckets, bucket, self._about, draft.round, kept),
-            "bucket": bucket,
-            "deadline": due,
-            "active": draft.active and self._counts(draft.round),
-        }
-        self._fresh.append(self._here | row)
+        now, due = time.time(), draft.deadline
+        bucket = Buckets.named(due, now)
         if self._waits:
             self._rewards[draft.round, bucket] = None
-
-    def _counts(self, number: int) -> bool:
-        """Whether the default of a decision of now may count."""
-        return self._learning and counts_round(self._definition, number)
+        elif not math.isinf(due):
+            due = Buckets.after(due, now)  # nothing counts then: there is no hurry
+        # The default of a decision that is made now may not count.
+        active = draft.active and self._learning and counts_round(self._definition, draft.round)
+        self.pending.add(draft.round, bucket, kept, due, active=active)
 
     def store(self) -> None:
         """Write decisions, places for their rewards, and people."""
-        if self._fresh:
-            self._connection.execute(sa.insert(tables.pending), self._fresh)
+        self.pending.store()
         self.pending.keep(self._rewards)
         self._people.store()
-
-
-def _id_taken() -> Problem:
-    return conflict(
-        "id-taken",
-        "Another decision has this id.",
-        "Choose a new id for every decision; repeat a request only unchanged.",
-    )
-
-
-def _settled() -> Problem:
-    return conflict(
-        "settled",
-        "The decision with this id is settled.",
-        "Choose a new id for every decision.",
-    )

@@ -22,11 +22,7 @@ WHO = "command line"
 
 
 class KeyAccess:
-    """What the commands do with keys, once.
-
-    settings   name the store, the secrets and the admin key
-    url        of a running server; None: the store, or the server that holds it
-    """
+    """What a command does with keys, once."""
 
     def __init__(self, settings: Settings, url: str | None = None) -> None:
         self._server: Server | None = None
@@ -42,62 +38,60 @@ class KeyAccess:
             )
         self._url, self._key = url or "", settings.admin_key
 
-    def create(
-        self, name: str, scopes: list[str], bandits: list[str] | None, rate: float | None
-    ) -> dict[str, Any]:
+    def create(self, body: KeyBody) -> dict[str, Any]:
         """A new key, with its secret."""
-        body = KeyBody(name, scopes, bandits, rate)
-        if self._server is None:
-            made: dict[str, Any] = self._call("POST", "/v1/keys", msgspec.to_builtins(body))
-            return made
-        return dict(self._do(administration.create_key(self._server, body, WHO)))
+        return dict(self._run(self._created(body)))
 
     def all(self) -> list[dict[str, Any]]:
         """Every key, without secrets."""
-        if self._server is None:
-            return list(self._call("GET", "/v1/keys")["keys"])
-        return list(self._do(administration.all_keys(self._server))["keys"])
+        return list(self._run(self._all())["keys"])
 
     def revoke(self, key_id: str) -> None:
         """Revoke a key for good."""
-        if self._server is None:
-            self._call("DELETE", f"/v1/keys/{key_id}")
-        else:
-            self._do(administration.revoke_key(self._server, key_id, WHO))
+        self._run(self._revoked(key_id))
 
     def rotate(self) -> dict[str, Any]:
         """A new admin key in the place of the one that the settings name, or of the first."""
-        old = ADMIN_ID if self._key is None else id_of(self._key)
-        body = KeyBody("admin", ["admin"])
+        return dict(self._run(self._rotated()))
+
+    async def _created(self, body: KeyBody) -> Any:
         if self._server is None:
-            made: dict[str, Any] = self._call("POST", "/v1/keys", msgspec.to_builtins(body))
-            self._key = made["secret"]
-            self._call("DELETE", f"/v1/keys/{old}")
-            return made
-        server = self._server
+            return self._call("POST", "/v1/keys", msgspec.to_builtins(body))
+        return msgspec.to_builtins(await administration.create_key(self._server, body, WHO))
 
-        async def both() -> Any:
-            new = await administration.create_key(server, body, WHO)
-            await administration.revoke_key(server, old, WHO)
-            return new
+    async def _all(self) -> Any:
+        if self._server is None:
+            return self._call("GET", "/v1/keys")
+        return msgspec.to_builtins(await administration.all_keys(self._server))
 
-        return dict(self._do(both()))
+    async def _revoked(self, key_id: str) -> None:
+        if self._server is None:
+            self._call("DELETE", f"/v1/keys/{key_id}")
+        else:
+            await administration.revoke_key(self._server, key_id, WHO)
+
+    async def _rotated(self) -> Any:
+        old = ADMIN_ID if self._key is None else id_of(self._key)
+        made = await self._created(KeyBody("admin", ["admin"]))
+        self._key = made["secret"]
+        await self._revoked(old)
+        return made
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         with Client(self._url, self._key) as client:
             return client.call(method, path, body)
 
-    def _do(self, work: Awaitable[Any]) -> Any:
-        """What a handler of the API says, on a store that is closed then."""
-        server = self._server
-        assert server is not None
+    def _run(self, work: Awaitable[Any]) -> Any:
+        """What a call says; a store is closed then."""
 
         async def run() -> Any:
-            server.writer.start(asyncio.get_running_loop())
+            if self._server is None:
+                return await work
+            self._server.writer.start(asyncio.get_running_loop())
             try:
-                return msgspec.to_builtins(await work)
+                return await work
             finally:
-                server.close()
+                self._server.close()
 
         return asyncio.run(run())
 

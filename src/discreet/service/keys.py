@@ -13,54 +13,49 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.service import rows
 from discreet.service import store as tables
-from discreet.service.errors import forbidden, invalid, unauthorized
+from discreet.service.errors import Problem, invalid, unauthorized
 from discreet.service.limits import too_many
+from discreet.service.messages import KeyBody
 from discreet.service.replies import KeyReply
 
 SCOPES = ("decide", "learn", "read", "report", "relay", "admin")
 ADMIN_ID = "admin"  # of the key that the operator sets or the first start makes
 SHORTEST_ADMIN = 32
+HALF = 0.5  # of a horizon: nobody ends it alone by accident, or with a key that was stolen
 
 
 @dataclass(slots=True)
 class Key:
-    """A key as the server knows it.
+    """A key as the server knows it."""
 
-    id         stands in its secret
-    name       for people
-    hash       SHA-256 of the secret
-    scopes     what it may do
-    bandits    for which; None: all
-    rate       requests a second, or decisions where a request asks for many; None: no limit
-    created    seconds since 1970
-    revoked    the same; None while it lives
-    servers    that share its rate
-    tokens     of its rate limit, at `at`
-    at         on the monotonic clock
-    """
-
-    id: str
-    name: str
-    hash: bytes
-    scopes: frozenset[str]
-    bandits: frozenset[str] | None
-    rate: float | None
-    created: float
-    revoked: float | None
-    servers: int = 1
-    tokens: float = 0.0
-    at: float = 0.0
+    id: str  # stands in its secret
+    name: str  # for people
+    hash: bytes  # SHA-256 of the secret
+    scopes: frozenset[str]  # what it may do
+    bandits: frozenset[str] | None  # for which; None: all
+    rate: float | None  # requests and decisions a second; None: no limit
+    share: float | None  # of a horizon or of each window; None: what `Keys.share_of` says
+    created: float  # seconds since 1970
+    revoked: float | None  # the same; None while it lives
+    servers: int = 1  # that share its rate
+    tokens: float = 0.0  # of its rate limit, at `at`
+    at: float = 0.0  # on the monotonic clock
 
     def require(self, scope: str, bandit: str | None = None) -> None:
         """Raise unless this key may do that; admin implies every scope."""
         if scope not in self.scopes and "admin" not in self.scopes:
-            raise forbidden(scope)
+            raise Problem("forbidden", scope=scope)
         if self.bandits is not None and (bandit is None or bandit not in self.bandits):
-            raise forbidden(scope)
+            raise Problem("forbidden", scope=scope)
+
+    def may(self, scope: str, bandit: str) -> bool:
+        """Whether it lives, and has this scope for a bandit by name, not as an administrator."""
+        covered = self.bandits is None or bandit in self.bandits
+        return self.revoked is None and scope in self.scopes and covered
 
     def spend(self, now: float, number: int = 1, counted: int = 0) -> None:
         """Count a request, or its decisions, against the rate limit: a bucket of one second.
@@ -78,7 +73,7 @@ class Key:
         number -= counted
         if self.tokens < number:
             wait = (number - self.tokens) / rate
-            raise too_many(wait, "This key has reached its rate limit.")
+            raise too_many(wait, "This key")
         self.tokens -= number
 
     def public(self) -> KeyReply:
@@ -89,6 +84,7 @@ class Key:
             scopes=sorted(self.scopes),
             bandits=None if self.bandits is None else sorted(self.bandits),
             rate=self.rate,
+            share=self.share,
             created=self.created,
             revoked=self.revoked,
         )
@@ -110,6 +106,7 @@ class Keys:
     def __init__(self) -> None:
         self._by_id: dict[str, Key] = {}
         self._servers = 1
+        self._shares: dict[tuple[str, str, bool], float | None] = {}
 
     def share(self, servers: int) -> None:
         """So many servers live: each gives a key its part of the rate."""
@@ -120,16 +117,16 @@ class Keys:
     def reload(self, connection: Connection, revoked: set[str]) -> None:
         """Read all keys; those in `revoked` are, whatever the store says."""
         found: dict[str, Key] = {}
-        for row in connection.execute(sa.select(tables.keys)):
-            old = self._by_id.get(row.id)
-            key = _from_row(row)
+        for row in rows.find(connection, tables.keys):
+            key = found[row.id] = _from_row(row)
             if key.revoked is None and key.id in revoked:
                 key.revoked = time.time()
             key.servers = self._servers
-            if old is not None:
+            if row.id in self._by_id:
+                old = self._by_id[row.id]
                 key.tokens, key.at = old.tokens, old.at
-            found[row.id] = key
         self._by_id = found
+        self._shares = {}
 
     def authenticate(self, secret: str) -> Key:
         """The key with this secret; raises if there is none or it is revoked."""
@@ -141,6 +138,30 @@ class Keys:
         if key is None or not same or key.revoked is not None:
             raise unauthorized()
         return key
+
+    def share_of(self, owner: str, bandit: str, ends: bool) -> float | None:
+        """The most that an application may take of a bandit, whose learning `ends` or does not.
+
+        What its keys state, the largest if they differ. Else all of each window, since another one
+        comes; of a horizon all if it decides alone and learns too, a half if others decide, or if
+        others send its rewards. None: all.
+        """
+        asked = owner, bandit, ends
+        if asked not in self._shares:
+            self._shares[asked] = self._share(*asked)
+        return self._shares[asked]
+
+    def _share(self, owner: str, bandit: str, ends: bool) -> float | None:
+        alive = [key for key in self._by_id.values() if key.revoked is None]
+        own = [key for key in alive if key.name == owner]
+        if any("admin" in key.scopes for key in own):
+            return None
+        stated = [key.share for key in own if key.share is not None and key.may("decide", bandit)]
+        if stated:
+            return max(stated) if max(stated) < 1 else None
+        alone = all(key.name == owner for key in alive if key.may("decide", bandit))
+        learns = any(key.may("learn", bandit) for key in own)
+        return HALF if ends and not (alone and learns) else None
 
     def get(self, key_id: str) -> Key | None:
         """The key with this id, revoked or not; None if there is none."""
@@ -170,50 +191,43 @@ def _from_row(row: Any) -> Key:
         scopes=frozenset(json.loads(row.scopes)),
         bandits=None if row.bandits is None else frozenset(json.loads(row.bandits)),
         rate=row.rate,
+        share=row.share,
         created=row.created,
         revoked=row.revoked,
     )
 
 
 def insert(
-    connection: Connection,
-    name: str,
-    scopes: list[str],
-    bandits: list[str] | None = None,
-    rate: float | None = None,
-    *,
-    key_id: str | None = None,
-    secret: str | None = None,
+    connection: Connection, body: KeyBody, key_id: str | None = None, secret: str | None = None
 ) -> tuple[str, str]:
     """Store a new key; returns its id and its secret, which is not kept."""
     key_id = key_id or secrets.token_hex(6)
     secret = secret or new_secret(key_id)
-    connection.execute(
-        sa.insert(tables.keys).values(
-            id=key_id,
-            name=name,
-            hash=hashed(secret),
-            scopes=json.dumps(sorted(set(scopes))),
-            bandits=None if bandits is None else json.dumps(sorted(set(bandits))),
-            rate=rate,
-            created=time.time(),
-        )
-    )
+    new = {
+        "id": key_id,
+        "name": body.name,
+        "hash": hashed(secret),
+        "scopes": json.dumps(sorted(set(body.scopes))),
+        "bandits": None if body.bandits is None else json.dumps(sorted(set(body.bandits))),
+        "rate": body.rate,
+        "share": body.share,
+        "created": time.time(),
+    }
+    rows.insert(connection, tables.keys, [new])
     return key_id, secret
 
 
 def has_admin(connection: Connection) -> bool:
     """Whether some key that lives may administer."""
-    alive = sa.select(tables.keys.c.scopes).where(tables.keys.c.revoked.is_(None))
-    return any("admin" in json.loads(scopes) for scopes in connection.execute(alive).scalars())
+    found = rows.find(connection, tables.keys, "scopes", "revoked")
+    return any(revoked is None and "admin" in json.loads(scopes) for scopes, revoked in found)
 
 
-def revoke(connection: Connection, key_id: str) -> bool:
-    """Revoke a key; False if there is no such key."""
-    keys = tables.keys
-    found = connection.execute(sa.select(keys.c.id).where(keys.c.id == key_id)).one_or_none()
+def revoke(connection: Connection, key_id: str) -> bool | None:
+    """Revoke a key: whether it lived until now, None if there is no such key."""
+    found = rows.one(connection, tables.keys, "revoked", id=key_id)
     if found is None:
-        return False
-    alive = sa.and_(keys.c.id == key_id, keys.c.revoked.is_(None))
-    connection.execute(sa.update(keys).where(alive).values(revoked=time.time()))
-    return True
+        return None
+    if found.revoked is None:
+        rows.update(connection, tables.keys, {"id": key_id}, revoked=time.time())
+    return found.revoked is None

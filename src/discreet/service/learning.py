@@ -9,7 +9,7 @@ token, the clock and the caller's own earlier calls, never on another person's r
 import asyncio
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -22,19 +22,18 @@ from discreet.service import deciding
 from discreet.service import store as tables
 from discreet.service.bodies import OFF_LOOP, assert_alone, decoded
 from discreet.service.buckets import day
-from discreet.service.errors import Problem, invalid, unauthorized
+from discreet.service.counted import Marks, People
+from discreet.service.errors import invalid, unauthorized
 from discreet.service.joint import Joint
 from discreet.service.keys import Key
 from discreet.service.leasing import MOST_AT_ONCE
 from discreet.service.limits import STRANGERS_ITEMS
 from discreet.service.live import Live
-from discreet.service.messages import AnyRewards, LearnBody, RewardItem
-from discreet.service.pending import Kept, Name, Pending
-from discreet.service.people import People
+from discreet.service.messages import RewardItem
+from discreet.service.pending import Kept, Name
 from discreet.service.replies import StatusesReply, StatusReply
 from discreet.service.schema import wait
 from discreet.service.server import Server
-from discreet.service.store import BLOCK
 from discreet.service.tenant import counts_round, is_learning, is_settling
 from discreet.service.tokens import PREFIX, Sealed
 
@@ -49,14 +48,19 @@ _LONGEST_ID = 16384  # characters of what may name a decision
 IDS_AT_ONCE = 500  # in a transaction: each is looked up under the key of every bucket
 
 
-_LEARN = msgspec.json.Decoder(LearnBody)
-_ANY = msgspec.json.Decoder(AnyRewards)
+class Sent(RewardItem, omit_defaults=True, forbid_unknown_fields=True):
+    """One reward, or many as they came: an item that is no object is as bad as any, and alone."""
+
+    rewards: list[Any] | None = None  # many of them
+
+
+_SENT = msgspec.json.Decoder(Sent)
 
 
 async def learn_any(
     server: Server, name: str, raw: bytes, key: Key | None, address: str = ""
 ) -> Any:
-    """The answer to a call: one reward or many.
+    """Send rewards; a retry never hurts.
 
     Without a key a sealed token is the authority for its own reward; an id is none. Each counts as
     a call of its address.
@@ -75,7 +79,7 @@ async def learn_any(
     return StatusesReply(await learn(server, name, items))
 
 
-async def _learn_tokens(server: Server, name: str, body: LearnBody) -> Any:
+async def _learn_tokens(server: Server, name: str, body: Sent) -> Any:
     """The answer to a call without a key: whatever does not open is `unknown`, as it would be of a
     bandit that is not there."""
     sent = [body] if body.rewards is None else body.rewards
@@ -86,7 +90,7 @@ async def _learn_tokens(server: Server, name: str, body: LearnBody) -> Any:
     if not genuine:
         unknown = [UNKNOWN] * len(sent)
         return StatusReply(UNKNOWN) if body.rewards is None else StatusesReply(unknown)
-    live = server.live.get(name) or await deciding.live_bandit(server, name)
+    live = await deciding.live_bandit(server, name)
     if body.rewards is None:
         return StatusReply(await learn_one(server, live, body, ""))
     statuses = iter(await learn(server, name, prepared(server, live, genuine, "")))
@@ -94,37 +98,22 @@ async def _learn_tokens(server: Server, name: str, body: LearnBody) -> Any:
 
 
 class Item(msgspec.Struct):
-    """One reward: opened where that needs no database.
+    """One reward: opened where that needs no database."""
 
-    reward   in the user's units
-    sealed   the decision; None where it must be looked up by its id
-    """
-
-    reward: float
-    sealed: Sealed | None = None
+    reward: float  # in the user's units
+    sealed: Sealed | None = None  # the decision; None where it must be looked up by its id
     id: Name | None = None  # where the caller named the decision
 
 
-def read(raw: bytes, most: int = MOST_AT_ONCE) -> LearnBody:
-    """One reward or many; an item that is no object is as bad as any other, and alone."""
-    try:
-        body: LearnBody = decoded(_LEARN, raw)
-        if body.rewards is not None:
-            _assert_few(body.rewards, most)
-            assert_alone(body, "rewards")
-        return body
-    except Problem as problem:
-        try:
-            items = decoded(_ANY, raw).rewards
-        except Problem:
-            raise problem from None
-    _assert_few(items, most)
-    return LearnBody(rewards=[_item(each) for each in items])
-
-
-def _assert_few(items: Sequence[Any], most: int) -> None:
-    if len(items) > most:
-        raise invalid(f"send at most {most} rewards at once")
+def read(raw: bytes, most: int = MOST_AT_ONCE) -> Sent:
+    """One reward or many."""
+    body: Sent = decoded(_SENT, raw)
+    if body.rewards is not None:
+        if len(body.rewards) > most:
+            raise invalid(f"send at most {most} rewards at once")
+        assert_alone(body, "rewards")
+        body.rewards = [_item(each) for each in body.rewards]
+    return body
 
 
 def _item(given: Any) -> RewardItem:
@@ -171,15 +160,12 @@ def reason(live: Live, decision: Any) -> str:
 
 
 def _number(reward: Any) -> float | None:
-    if type(reward) is float:
-        return reward if math.isfinite(reward) else None
     if isinstance(reward, bool) or not isinstance(reward, int | float):
         return None
     try:
-        value = float(reward)
+        return float(reward)
     except OverflowError:
         return None
-    return value if math.isfinite(value) else None
 
 
 async def learn(server: Server, name: str, items: Sequence[Item | None]) -> list[str]:
@@ -239,19 +225,13 @@ def settle(server: Server, name: str, now: float, most: int) -> int:
 
 
 class _Batch:
-    """One transaction's rewards.
-
-    server       that has the learner
-    connection   of the transaction
-    row          of the bandit, locked
-    tenant       with its open sum
-    """
+    """One transaction's rewards."""
 
     def __init__(self, server: Server, connection: Connection, row: Any, tenant: Joint) -> None:
         self.server, self.connection, self.row, self.tenant = server, connection, row, tenant
         self.now = time.time()
         self.marks = Marks(connection, row.name, row.epoch)
-        self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
+        self.pending = server.pending(connection, row)
         self.people = None  # a round is a person of its own
         if tenant.definition.privacy.unit == "person":
             self.people = People(connection, row.name, row.epoch, tenant.visit_key)
@@ -384,71 +364,3 @@ ROLLED_BACK = (
     "older than what was shown to people. Learning has stopped; decisions go on. Stop the server "
     "and run `discreet restore`."
 )
-
-
-_MARKS = tables.marks.c
-_OF_BANDIT = sa.and_(
-    _MARKS.bandit == sa.bindparam("b_bandit"), _MARKS.epoch == sa.bindparam("b_epoch")
-)
-_READ_MARKS = sa.select(_MARKS.block, _MARKS.used).where(
-    _OF_BANDIT, _MARKS.block.in_(sa.bindparam("b_blocks", expanding=True))
-)
-_WRITE_MARKS = (
-    sa.update(tables.marks)
-    .where(_OF_BANDIT, _MARKS.block == sa.bindparam("b_block"))
-    .values(used=sa.bindparam("used"))
-)
-
-
-class Marks:
-    """Which rounds have had their reward or their default, in blocks of bits.
-
-    connection   of the transaction
-    bandit       its name
-    epoch        of the store
-    """
-
-    def __init__(self, connection: Connection, bandit: str, epoch: str) -> None:
-        self._connection, self._bandit, self._epoch = connection, bandit, epoch
-        self._blocks: dict[int, bytearray] = {}
-        self._new: set[int] = set()
-        self._changed: set[int] = set()
-
-    def load(self, rounds: Iterable[int]) -> None:
-        """Read the blocks that hold these rounds."""
-        wanted = {number // BLOCK for number in rounds if number < 2**62}
-        wanted -= set(self._blocks)
-        if not wanted:
-            return
-        here = {"b_bandit": self._bandit, "b_epoch": self._epoch, "b_blocks": list(wanted)}
-        for block, used in self._connection.execute(_READ_MARKS, here):
-            self._blocks[block] = bytearray(used)
-        for block in wanted - set(self._blocks):
-            self._blocks[block] = bytearray(BLOCK // 8)
-            self._new.add(block)
-
-    def is_marked(self, number: int) -> bool:
-        """Whether the round has had its reward or its default."""
-        block, place = divmod(number, BLOCK)
-        return bool(self._blocks[block][place // 8] >> place % 8 & 1)
-
-    def mark(self, number: int) -> None:
-        """Note that the round has had its reward or its default."""
-        block, place = divmod(number, BLOCK)
-        self._blocks[block][place // 8] |= 1 << place % 8
-        self._changed.add(block)
-
-    def store(self) -> None:
-        """Write what changed."""
-        here = {"bandit": self._bandit, "epoch": self._epoch}
-        fresh = [
-            here | {"block": block, "used": bytes(self._blocks[block])}
-            for block in sorted(self._changed & self._new)
-        ]
-        if fresh:
-            self._connection.execute(sa.insert(tables.marks), fresh)
-        for block in sorted(self._changed - self._new):
-            where = {"b_bandit": self._bandit, "b_epoch": self._epoch, "b_block": block}
-            self._connection.execute(_WRITE_MARKS, where | {"used": bytes(self._blocks[block])})
-        self._new -= self._changed
-        self._changed.clear()

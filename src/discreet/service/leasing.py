@@ -11,8 +11,7 @@ import math
 import time
 from typing import Any
 
-import sqlalchemy as sa
-
+from discreet.service import rows, shares
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.live import Live
@@ -24,16 +23,6 @@ WINDOW_PART = 64  # a lease is at most this fraction of a long window: what a cr
 MOST_AT_ONCE = 10_000  # decisions of one request
 LEASE_SECONDS = 5.0  # after that a lease is not used any more
 IDLE_SECONDS = 0.5  # without a decision, after which a block is given back
-_NEXT_ROUND = (
-    sa.update(tables.bandits)
-    .where(tables.bandits.c.name == sa.bindparam("b_name"))
-    .values(next_round=sa.bindparam("next_round"))
-)
-_LONGER = (
-    sa.update(tables.bandits)
-    .where(tables.bandits.c.name == sa.bindparam("b_name"))
-    .values(window_end=sa.bindparam("window_end"))
-)
 
 
 async def rounds(server: Server, live: Live, wanted: int) -> tuple[int, int]:
@@ -139,20 +128,19 @@ def _granted(server: Server, name: str, size: int) -> tuple[int, int, Any]:
 def _block(connection: Any, row: Any, size: int) -> tuple[int, int] | None:
     """Numbers that were given back, else new ones; None if the window has none left."""
     back = returned(row)
+    here = {"name": row.name}
     if back:
-        where = tables.bandits.c.name == row.name
         first, end = back.pop(0)
         if end - first > size:
             back.insert(0, [first + size, end])
             end = first + size
-        update = sa.update(tables.bandits).where(where).values(returned=json.dumps(back))
-        connection.execute(update)
+        rows.update(connection, tables.bandits, here, returned=json.dumps(back))
         return first, end
     first = row.next_round
     end = min(first + size, row.window_end)
     if first >= end:
         return None
-    connection.execute(_NEXT_ROUND, {"b_name": row.name, "next_round": end})
+    rows.update(connection, tables.bandits, here, next_round=end)
     return first, end
 
 
@@ -170,7 +158,8 @@ def _turned(server: Server, name: str, size: int) -> tuple[Any, Any, tuple[int, 
         if block is None:  # nobody else has turned it meanwhile
             tenant = server.tenant_of(connection, row)
             if tenant.awaits(connection, row):
-                connection.execute(_LONGER, {"b_name": name, "window_end": row.window_end + size})
+                longer = row.window_end + size
+                rows.update(connection, tables.bandits, {"name": name}, window_end=longer)
             else:
                 tenant.turn(connection, server.vault, row)
                 about = {"bandit": name, "window": row.window + 1}
@@ -184,7 +173,8 @@ def _turned(server: Server, name: str, size: int) -> tuple[Any, Any, tuple[int, 
 
 
 async def give_back(server: Server, live: Live) -> None:
-    """Return the numbers of leases that were not used."""
+    """Return the numbers of leases that were not used, and what shares have left."""
+    await shares.give_back(server, live)
     blocks = [(live.first, live.end, live.lease_ends)]
     if live.spare is not None:
         blocks.append(live.spare)
@@ -210,9 +200,8 @@ def _given_back(server: Server, name: str, block: tuple[int, int, int]) -> bool:
         row = server.store.lock_bandit(connection, name)
         if row.window != window:
             return False  # a lease ends with its window
-        where = tables.bandits.c.name == name
-        back = sorted([*returned(row), [first, end]])
-        connection.execute(sa.update(tables.bandits).where(where).values(returned=json.dumps(back)))
+        back = json.dumps(sorted([*returned(row), [first, end]]))
+        rows.update(connection, tables.bandits, {"name": name}, returned=back)
     return True
 
 
@@ -220,6 +209,6 @@ async def give_back_idle(server: Server) -> None:
     """Return blocks of bandits that nobody asks at the moment."""
     now = time.monotonic()
     for live in list(server.live.values()):
-        held = live.first < live.end or live.spare is not None
+        held = live.first < live.end or live.spare is not None or live.shares
         if held and now - live.used_at > IDLE_SECONDS and live.waiting is None:
             await give_back(server, live)

@@ -10,7 +10,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from discreet.service.errors import Problem
+from discreet.service.errors import Problem, invalid
 
 BODY_SECONDS = 30.0  # a client may take to send a request
 STRANGERS_BYTES = 64 * 1024  # of a body that comes without a key
@@ -46,7 +46,7 @@ class Bodies:
         """The body of a request, if it is not too large and comes soon; `drop` it when done."""
         for name, stated in headers:
             if name == b"content-length" and stated.isdigit() and int(stated) > limit:
-                raise too_large(limit)
+                raise Problem("too-large", limit=limit)
         pieces: list[bytes] = []
         size = 0
         more = True
@@ -61,9 +61,9 @@ class Bodies:
                 piece = message.get("body", b"")
                 more = message.get("more_body", False)
                 if size + len(piece) > limit:
-                    raise too_large(limit)
+                    raise Problem("too-large", limit=limit)
                 if self.held > size and self.held + len(piece) > self._most:
-                    raise _busy()
+                    raise Problem("busy", headers={"Retry-After": "1"})
                 pieces.append(piece)
                 size += len(piece)
                 self.held += len(piece)
@@ -71,7 +71,7 @@ class Bodies:
             self.held -= size
             if isinstance(error, asyncio.CancelledError) and self._until[task] == _GIVEN_UP:
                 task.uncancel()
-                raise _too_slow() from None
+                raise Problem("too-slow") from None
             raise
         finally:
             del self._until[task]
@@ -101,15 +101,18 @@ class Addresses:
         self._rate, self._burst = rate, burst
         self._spent: dict[str, tuple[float, float]] = {}  # calls that count still, when
 
-    def assert_open(self, address: str) -> None:
-        """Raise if an address has none left."""
-        if self._left(address) < 1:
-            raise too_many(1 / self._rate, "This address has reached its limit.")
+    def assert_open(self, address: str, number: int = 1) -> None:
+        """Raise if an address has not so many left."""
+        if number > max(1.0, self._burst):
+            raise invalid(f"without a key send at most {int(self._burst)} at once")
+        missing = number - self._left(address)
+        if missing > 0:
+            raise too_many(missing / self._rate, "This address")
 
-    def spend(self, address: str) -> None:
-        """Count a call, or raise if there is none left."""
-        self.assert_open(address)
-        self.owe(address, 1)
+    def spend(self, address: str, number: int = 1) -> None:
+        """Count so many calls, or raise if that is more than are left."""
+        self.assert_open(address, number)
+        self.owe(address, number)
 
     def owe(self, address: str, number: int) -> None:
         """Count so many calls, also those that come later."""
@@ -161,33 +164,7 @@ def network_of(host: str) -> str:
     return str(getattr(found, "ipv4_mapped", None) or found)
 
 
-def too_many(wait: float, title: str) -> Problem:
-    """A limit was reached."""
-    return Problem(
-        429,
-        "too-many-requests",
-        title,
-        "Wait and send the same request again.",
-        headers={"Retry-After": str(max(1, round(min(wait, MOST_SECONDS))))},
-    )
-
-
-def too_large(limit: int) -> Problem:
-    """A body beyond the limit."""
-    return Problem(
-        413, "too-large", "The body is too large.", f"Send at most {limit} bytes at once."
-    )
-
-
-def _too_slow() -> Problem:
-    return Problem(408, "too-slow", "The body did not arrive in time.", "Send it again, faster.")
-
-
-def _busy() -> Problem:
-    return Problem(
-        503,
-        "busy",
-        "The server holds as many bodies as it can.",
-        "Nothing was acknowledged. Send the same request again in a second.",
-        headers={"Retry-After": "1"},
-    )
+def too_many(wait: float, who: str) -> Problem:
+    """A limit was reached; there is room again after so many seconds."""
+    seconds = str(max(1, round(min(wait, MOST_SECONDS))))
+    return Problem("too-many-requests", who=who, headers={"Retry-After": seconds})

@@ -15,40 +15,28 @@ _RATE_MEMORY = 0.8  # of the rate of decisions, from lease to lease
 
 @dataclass
 class Live:
-    """A bandit for deciding: its public policy, and round numbers that this replica may use.
+    """A bandit for deciding: its public policy, and round numbers that this replica may use."""
 
-    name         of the bandit
-    definition   what the bandit is
-    features     makes rows of contexts and actions; None for raw rows
-    wait         seconds for which rewards count
-    policy       of the open window
-    version      of the policy
-    window       its number
-    end          see `first`
-    used_at      when it last decided, on the monotonic clock
-    window_size  decisions in the open window
-    rng          of the coins that choose
-    """
-
-    name: str
-    definition: Definition
-    features: Any
-    wait: float
+    name: str  # of the bandit
+    definition: Definition  # what the bandit is
+    features: Any  # makes rows of contexts and actions; None for raw rows
+    wait: float  # seconds for which rewards count
     about: bytes  # what its tokens are bound to: epoch and name
-    policy: Any = None
-    version: int = 0
-    window: int = 0
+    policy: Any = None  # of the open window
+    version: int = 0  # of the policy
+    window: int = 0  # its number
     first: int = 0  # numbers first .. end - 1 are this replica's
-    end: int = 0
+    end: int = 0  # see `first`
     lease_ends: float = 0.0  # on the monotonic clock
     rate: float = 0.0  # decisions a second, lately
-    used_at: float = 0.0
+    used_at: float = 0.0  # when it last decided, on the monotonic clock
     waiting: Any = None  # a lease that is on its way
     spare: tuple[int, int, float] | None = None  # the next block of the same window, and its end
     returning: int = 0  # numbers that are on their way back to the store
-    window_size: int = 0
+    window_size: int = 0  # decisions in the open window
+    shares: dict[tuple[str, int], int] = field(default_factory=dict)  # taken in advance (shares.py)
     wanted: int = 0  # numbers that callers wait for
-    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)  # of coins
     holdout: Any = None  # which rounds play a baseline
     held_out: Any = None  # from numbers of rounds to whether they do
 

@@ -38,10 +38,7 @@ _READ = sa.select(*(tables.bandits.c[name] for name in _COLUMNS)).order_by(table
 
 
 class Metrics:
-    """The text that was made last.
-
-    server   whose store is asked
-    """
+    """The text that was made last."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -89,7 +86,7 @@ def _spelled(rows: list[Any], is_up: bool) -> bytes:
 
 
 async def metrics(server: Server) -> Response:
-    """The text, for whoever may read every bandit."""
+    """Prometheus metrics: public numbers only, a few seconds old."""
     return Response(await metrics_of(server).text(), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -92,10 +92,16 @@ def _settled_alike(connection: Connection) -> None:
     )
 
 
+def _shares(connection: Connection) -> None:
+    """To 5: keys may have a share of their own."""
+    connection.execute(sa.text("ALTER TABLE keys ADD COLUMN share DOUBLE PRECISION"))
+
+
 STEPS: dict[int, Callable[[Connection], None]] = {  # by the schema before
     1: _open_decisions,
     2: _nothing_of_settled,
     3: _settled_alike,
+    4: _shares,
 }
 CURRENT = 1 + max(STEPS)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.routing import BaseRoute, Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Scope, Send
 
 from discreet.service import logs
 
@@ -23,7 +23,6 @@ ID_BYTES = 8
 SAID_EVERY = 0.1  # seconds between two lines of refusals (401, 429)
 _GONE = 499  # the caller went away
 _FEEDBACK = ("learn", "report", "relay")  # scopes of calls that bring it
-Served = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Requests:
@@ -59,18 +58,10 @@ class Requests:
         )
         self._counted = cache(lambda route, status: self._count.labels(route, f"{status}xx"))
         self._timed = cache(self._seconds.labels)
-        self._random = b""
         self._refused, self._said = 0, -SAID_EVERY
         self._routes: dict[Any, str] = {}
         self._silent: set[str] = set()
         self._trace = _tracer()
-
-    def _id(self) -> str:
-        """Random, or it would tell callers how many others there were."""
-        if len(self._random) < ID_BYTES:
-            self._random = os.urandom(512 * ID_BYTES)
-        name, self._random = self._random[:ID_BYTES], self._random[ID_BYTES:]
-        return name.hex()
 
     def know(self, routes: list[BaseRoute]) -> None:
         """Routes, by what serves them."""
@@ -96,38 +87,50 @@ class Requests:
         self._waited.observe(waited)
         self._took.observe(took)
 
-    async def watched(self, served: Served, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; its id is in the answer's `X-Request-Id` and in its line of the log."""
-        name = self._id()
-        began = time.time_ns(), time.perf_counter()
-        status = _GONE
-
-        async def told(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", name.encode())]
-            await send(message)
-
-        try:
-            await served(scope, receive, told)
-        finally:
-            self._note(scope, name, status, *began)
-
-    def _note(self, scope: Scope, name: str, status: int, at: int, began: float) -> None:
-        took = time.perf_counter() - began
+    def note(self, scope: Scope, request: "Watched") -> None:
+        """A request is answered, or its caller went away."""
+        took = time.perf_counter() - request.began
+        status = request.status
         route = self._routes.get(scope.get("endpoint"), _OTHER)
         method = scope["method"] if route != _OTHER else _OTHER
         if route not in self._silent:
             self._counted(route, status // 100).inc()
             self._timed(route).observe(took)
         if self._logs_all or status >= 500:
-            times = self._times(status, began)
+            times = self._times(status, request.began)
             if times:
-                why = scope.get("problem")
-                logs.request(name, method, route, status, round(1000 * took, 3), why, times)
+                why, ms = scope.get("problem"), round(1000 * took, 3)
+                logs.request(request.name, method, route, status, ms, why, times)
         if self._trace is not None:
-            self._trace(scope["headers"], method, route, status, at, took)
+            self._trace(scope["headers"], method, route, status, request.at, took)
+
+
+class Watched:
+    """A request that is served; its id is in the answer's `X-Request-Id` and in its log line."""
+
+    __slots__ = ("_send", "at", "began", "name", "status")
+    _random = b""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.name = self._id()
+        self.status = _GONE
+        self.at, self.began = time.time_ns(), time.perf_counter()
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """Say it to the caller."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message["headers"], (b"x-request-id", self.name.encode())]
+        return self._send(message)
+
+    @classmethod
+    def _id(cls) -> str:
+        """Random, or it would tell callers how many others there were."""
+        if len(cls._random) < ID_BYTES:
+            cls._random = os.urandom(512 * ID_BYTES)
+        name, cls._random = cls._random[:ID_BYTES], cls._random[ID_BYTES:]
+        return name.hex()
 
 
 def _tracer() -> Callable[..., None] | None:

@@ -27,12 +27,7 @@ class Offer(NamedTuple):
 
 
 class Misfit(ValueError):  # noqa: N818 - it states a fact
-    """A request that does not fit its definition.
-
-    detail   what to do
-    column   that does not fit, if one does
-    index    of the request among many
-    """
+    """A request that does not fit its definition."""
 
     def __init__(self, detail: str, column: str | None = None, index: int | None = None) -> None:
         super().__init__(detail)
@@ -43,6 +38,16 @@ class Misfit(ValueError):  # noqa: N818 - it states a fact
         return Misfit(f"{many}[{index}]: {self}", self.column, index)
 
 
+def fits(work: Callable[..., Any], *given: Any) -> Any:
+    """What some work on a request returns; what does not fit is said, and never quoted."""
+    try:
+        return work(*given)
+    except ValueError as error:
+        raise error if isinstance(error, Misfit) else Misfit(str(error)) from None
+    except (TypeError, OverflowError, RecursionError):
+        raise Misfit("The context or the actions do not fit.") from None
+
+
 NONE = object()  # a category that nobody can declare
 Reader = Callable[[Any], Any]  # the value of a column, or Misfit
 
@@ -51,10 +56,14 @@ def _numbers(name: str, column: Column, ignores: bool) -> Reader:
     assert column.number is not None
     low, high = column.number
 
+    takes_null = column.takes_null
+
     def read(value: Any) -> Any:
         kind = type(value)
         if kind is float or kind is int or (ignores and kind is bool):
             return low if value < low else high if value > high else value
+        if value is None and takes_null:
+            return None
         raise Misfit(f"column {named(name)} must be a number", name)
 
     return read
@@ -63,7 +72,7 @@ def _numbers(name: str, column: Column, ignores: bool) -> Reader:
 def _categories(name: str, column: Column, ignores: bool) -> Reader:
     assert column.category is not None
     declared = {(type(each) is bool, each) for each in column.category}
-    takes_any = ignores or column.other
+    takes_any, takes_null = ignores or column.other, column.takes_null
 
     def read(value: Any) -> Any:
         kind = type(value)
@@ -72,16 +81,15 @@ def _categories(name: str, column: Column, ignores: bool) -> Reader:
                 return value
             if takes_any:
                 return NONE
+        if value is None and takes_null:
+            return None
         raise Misfit(f"column {named(name)} must be one of its declared categories", name)
 
     return read
 
 
 class Reading:
-    """Contexts as the feature map takes them: every declared column, checked, and no other.
-
-    definition   with context
-    """
+    """Contexts as the feature map takes them: every declared column, checked, and no other."""
 
     def __init__(self, definition: Definition) -> None:
         self._ignores = definition.unknown == "ignore"
@@ -125,10 +133,7 @@ def _assert_baseline_is_offered(definition: Definition, actions: list[Any] | Non
 
 
 class Declared:
-    """Declared context and actions.
-
-    definition   with context and actions
-    """
+    """Declared context and actions."""
 
     def __init__(self, definition: Definition) -> None:
         context = {
@@ -167,10 +172,7 @@ class Declared:
 
 
 class AnyJson:
-    """Hashed features of any context and any actions.
-
-    definition   with hashed features
-    """
+    """Hashed features of any context and any actions."""
 
     def __init__(self, definition: Definition) -> None:
         assert definition.features is not None

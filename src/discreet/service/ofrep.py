@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 from sqlalchemy.engine import Connection
 from starlette.datastructures import Headers
@@ -38,10 +37,7 @@ _KEPT = (401, 403, 404, 429, 500, 503)  # statuses; any other refusal is a 400 i
 
 
 class Evaluated(Endpoint):
-    """A call of OpenFeature's clients, which read refusals in their own way.
-
-    server, call   as for every endpoint
-    """
+    """A call of OpenFeature's clients, which read refusals in their own way."""
 
     def refused(self, found: Problem, path: dict[str, str]) -> Response:
         """A problem as an evaluation that failed."""
@@ -58,29 +54,32 @@ def _failed(found: Problem, flag: str | UnsetType) -> Evaluation:
 async def evaluate(
     server: Server, name: str, body: EvaluationBody, raw: bytes, key: Key
 ) -> Evaluation:
-    """A decision of one bandit, as a flag."""
-    live = server.live.get(name) or await deciding.live_bandit(server, name)
+    """Evaluate a bandit as a flag (OFREP): the token is in the metadata."""
+    live = await deciding.live_bandit(server, name)
     return await _evaluated(server, live, body.context, raw, key)
 
 
 async def evaluate_all(
     server: Server, body: EvaluationBody, raw: bytes, key: Key, headers: RawHeaders
 ) -> Response:
-    """A decision of each bandit that the key may see; 304 while the same call would be decided by
-    the same policies: the decisions that the caller has are as good."""
+    """Evaluate all bandits that the key may see (OFREP); the ETag changes with their policies.
+
+    304 while the same call would be decided by the same policies: the decisions that the caller has
+    are as good.
+    """
 
     def read(connection: Connection) -> list[Any]:
-        rows = connection.execute(sa.select(*tables.LIGHT).order_by(tables.bandits.c.name))
-        return [row for row in rows if key.bandits is None or row.name in key.bandits]
+        found = tables.all_bandits(connection)
+        return [row for row in found if key.bandits is None or row.name in key.bandits]
 
-    rows = await server.transact(read)
-    about = [key.id, body.context, [(row.name, row.epoch, row.version) for row in rows]]
+    bandits = await server.transact(read)
+    about = [key.id, body.context, [(row.name, row.epoch, row.version) for row in bandits]]
     asked = msgspec.json.encode(about, order="deterministic")
     tag = f'"{hashlib.blake2b(asked, key=server.vault.master, digest_size=16).hexdigest()}"'
     if Headers(raw=headers).get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
-    key.spend(time.monotonic(), max(1, len(rows)), counted=1)
-    found = [await _one_of_all(server, row.name, body.context, raw, key) for row in rows]
+    key.spend(time.monotonic(), max(1, len(bandits)), counted=1)
+    found = [await _one_of_all(server, row.name, body.context, raw, key) for row in bandits]
     flags = [each for each in found if each is not None]
     return answer(BulkEvaluation(flags), headers={"ETag": tag})
 
@@ -90,16 +89,11 @@ async def _one_of_all(
 ) -> Evaluation | None:
     """One flag of many, whose callers have one context for all; None for what is no flag."""
     try:
-        live = server.live.get(name) or await deciding.live_bandit(server, name)
+        live = await deciding.live_bandit(server, name)
         if not _is_flag(live):
             return None
         if live.definition.reward.default is not None:
-            raise Problem(
-                400,
-                "evaluated-alone",
-                "This bandit counts a default reward for a decision that had none.",
-                "Evaluate it by itself, when it is shown.",
-            )
+            raise Problem("evaluated-alone")
         if live.definition.features is None:  # hashed ones take whatever comes
             wanted = (*(live.definition.context or ()), PERSON)
             context = {column: context[column] for column in wanted if column in context}
@@ -120,17 +114,12 @@ async def _evaluated(
     server: Server, live: Live, context: dict[str, Any], raw: bytes, key: Key
 ) -> Evaluation:
     if not _is_flag(live):
-        raise Problem(
-            400,
-            "no-flag",
-            "This bandit is no flag: its actions come with each request.",
-            f"Call /v1/bandits/{live.name}/decide.",
-        )
+        raise Problem("no-flag", name=live.name)
     person = context.get(PERSON)
     features = {column: x for column, x in context.items() if column != PERSON}
     of_people = live.definition.privacy.unit == "person"
     if of_people and not (person and isinstance(person, str)):
-        raise Problem(400, _MISSING, "This bandit protects people.", f"Send a `{PERSON}`.")
+        raise Problem(_MISSING)
     request = DecideRequest(features, person=person if of_people else None)
     large = deciding.is_large(live, raw)
     decision = await deciding.decide_one(server, live, request, key.name, large)

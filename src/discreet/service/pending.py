@@ -12,7 +12,7 @@ import math
 import secrets
 import struct
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy.engine import Connection
 
+from discreet.service import rows
 from discreet.service import store as tables
 from discreet.service.buckets import Buckets, day, stored_id
 from discreet.service.replies import DecisionReply
@@ -28,39 +29,28 @@ from discreet.service.tokens import Sealed, Sealer, derived
 from discreet.service.vault import MissingSecret
 
 Name = tuple[bytes, bytes]  # hashes of a caller's id: its owner's; of before ids had owners
-_MOST_VALUES = 5000  # in one statement
 _REWARD = struct.Struct("<?d")
 _NONCE_BYTES = 12
+_PLACE_BYTES = 16
 _PENDING = tables.pending.c
 _ANY = (
     sa.select(_PENDING.round)
-    .where(_PENDING.bandit == sa.bindparam("b_bandit"), _PENDING.epoch == sa.bindparam("b_epoch"))
+    .where(_PENDING.bandit == sa.bindparam("bandit"), _PENDING.epoch == sa.bindparam("epoch"))
     .limit(1)
 )
-_PLACE_BYTES = 16
+FORGET = (tables.pending, tables.waiting, tables.settled)  # of a bandit, at a restore
 
 
 class Kept(DecisionReply):
-    """What is sealed of a decision that waits.
+    """What is sealed of a decision that waits."""
 
-    request   keyed hash of what was asked
-    name      hash of its id, under the master key; nothing if it has none
-    counts    whether it is the one that counts for its person, where a life counts once
-    """
-
-    request: bytes = b""
-    name: bytes = b""
-    counts: bool = True
+    request: bytes = b""  # keyed hash of what was asked
+    name: bytes = b""  # hash of its id, under the master key; nothing if it has none
+    counts: bool = True  # whether it is the one of its person, where a life counts once
 
     def reply(self) -> DecisionReply:
         """What the caller was told."""
         return DecisionReply(self.decision, self.action, self.probability, self.policy)
-
-
-def seal(buckets: Buckets, bucket: str, about: bytes, number: int, kept: Kept) -> bytes:
-    """A decision as it is stored."""
-    key = buckets.key(bucket, make=True)
-    return _encrypted(key, msgspec.msgpack.encode(kept), _bound(about, number))
 
 
 def _encrypted(key: bytes, content: bytes, about: bytes) -> bytes:
@@ -75,25 +65,8 @@ def _decrypted(key: bytes, sealed: bytes, about: bytes) -> bytes | None:
         return None
 
 
-def _bound(about: bytes, number: int) -> bytes:
-    return b"%d\n%s" % (number, about)
-
-
-def _batched(values: Iterable[Any]) -> list[list[Any]]:
-    """In parts that fit into a statement."""
-    found = list(values)
-    return [found[at : at + _MOST_VALUES] for at in range(0, len(found), _MOST_VALUES)]
-
-
 class Pending:
-    """The kept decisions of one bandit, inside one transaction.
-
-    connection   of the transaction
-    buckets      keys that seal decisions
-    sealer       opens tokens
-    bandit       its name
-    epoch        of the store
-    """
+    """The kept decisions of one bandit, inside one transaction."""
 
     def __init__(
         self, connection: Connection, buckets: Buckets, sealer: Sealer, bandit: str, epoch: str
@@ -105,6 +78,7 @@ class Pending:
         self._by_round: dict[int, Any] = {}
         self._used: dict[bytes, Any] = {}
         self._names: dict[int, bytes] = {}  # that callers have just said, by round
+        self._new: list[dict[str, Any]] = []
         self._done: dict[int, dict[str, Any] | None] = {}  # by round: what is left of it
 
     # -- reading -----------------------------------------------------------------------------------
@@ -118,35 +92,20 @@ class Pending:
         waiting = {stored_id(key, name): name for key in open_keys for name in wanted}
         waiting |= {before: name for name, before in wanted.items()}
         settled = {stored_id(key, name): name for key in used_keys for name in wanted}
-        for row in self._rows(tables.pending, "id", waiting):
+        for row in self._find(tables.pending, id=list(waiting)):
             name = self._names[row.round] = waiting[bytes(row.id)]
             self._by_name[name] = self._by_round[row.round] = row
-        for row in self._rows(tables.settled, "id", settled):
+        for row in self._find(tables.settled, id=list(settled)):
             self._used[settled[bytes(row.id)]] = row
 
     def load_rounds(self, rounds: Iterable[int]) -> None:
         """Read the decisions of these rounds, where any are kept."""
         wanted = {each for each in rounds if each < 2**62} - self._by_round.keys()
-        if not wanted:
-            return
-        here = {"b_bandit": self._here["bandit"], "b_epoch": self._here["epoch"]}
-        if self._connection.execute(_ANY, here).first() is not None:
-            self._by_round |= {
-                row.round: row for row in self._rows(tables.pending, "round", wanted)
-            }
+        if wanted and self._connection.execute(_ANY, self._here).first() is not None:
+            self._by_round |= {row.round: row for row in self._find(tables.pending, round=wanted)}
 
-    def _rows(self, table: sa.Table, column: str, values: Collection[Any]) -> list[Any]:
-        """Rows of the bandit with these values."""
-        if not values:
-            return []  # and no statement is put together, on the way of every reward
-        query = sa.select(table).where(*self._of_bandit(table))
-        found: list[Any] = []
-        for some in _batched(values):
-            found += self._connection.execute(query.where(table.c[column].in_(some)))
-        return found
-
-    def _of_bandit(self, table: sa.Table) -> list[Any]:
-        return [table.c[name] == value for name, value in self._here.items()]
+    def _find(self, table: sa.Table, **where: Any) -> list[Any]:
+        return rows.find(self._connection, table, **self._here, **where)
 
     def entry(self, name: Name) -> Any:
         """The decision with this id that waits, or None."""
@@ -166,12 +125,35 @@ class Pending:
             key = self._buckets.key(entry.bucket)
         except MissingSecret:
             return None
-        plain = _decrypted(key, bytes(entry.answer), _bound(self._about, entry.round))
+        plain = _decrypted(key, bytes(entry.answer), self._bound(entry.round))
         return None if plain is None else msgspec.msgpack.decode(plain, type=Kept)
 
     def opened(self, kept: Kept) -> Sealed | None:
         """The sealed decision behind a token that was kept."""
         return self._sealer.open(self._about, [kept.decision])[0]
+
+    def _bound(self, number: int) -> bytes:
+        return b"%d\n%s" % (number, self._about)
+
+    # -- writing -----------------------------------------------------------------------------------
+
+    def add(self, number: int, bucket: str, kept: Kept, deadline: float, *, active: bool) -> None:
+        """Keep a decision until its deadline, sealed under the key of a bucket; `store` writes."""
+        key = self._buckets.key(bucket, make=True)
+        new = {
+            "round": number,
+            "id": stored_id(key, kept.name) if kept.name else None,
+            "answer": _encrypted(key, msgspec.msgpack.encode(kept), self._bound(number)),
+            "bucket": bucket,
+            "deadline": deadline,
+            "active": active,
+        }
+        self._new.append(self._here | new)
+
+    def activate(self, entry: Any) -> None:
+        """The default of this decision counts after all."""
+        where = self._here | {"round": entry.round}
+        rows.update(self._connection, tables.pending, where, active=True)
 
     # -- rewards that wait -------------------------------------------------------------------------
 
@@ -179,10 +161,10 @@ class Pending:
         """The reward that waits for each of these decisions, by round; None if none has come."""
         places = {self._place(entry.bucket, entry.round): entry for entry in entries}
         found: dict[int, float | None] = {entry.round: None for entry in places.values()}
-        for row in self._rows(tables.waiting, "place", places):
+        for row in self._find(tables.waiting, place=list(places)):
             entry = places[bytes(row.place)]
             key = self._buckets.key(entry.bucket)
-            plain = _decrypted(key, bytes(row.reward), _bound(self._about, entry.round))
+            plain = _decrypted(key, bytes(row.reward), self._bound(entry.round))
             if plain is not None:
                 came, value = _REWARD.unpack(plain)
                 found[entry.round] = value if came else None
@@ -193,25 +175,17 @@ class Pending:
 
         A row is as long with a reward as without, and stands where its key hashes the round to.
         """
-        rows = []
+        new = []
         for (number, bucket), reward in rewards.items():
             content = _REWARD.pack(reward is not None, reward or 0.0)
             key = self._buckets.key(bucket, make=True)
-            sealed = _encrypted(key, content, _bound(self._about, number))
-            rows.append(self._here | {"place": self._place(bucket, number), "reward": sealed})
-        if rows:
-            rows.sort(key=lambda row: row["place"])
-            self._connection.execute(_KEEP_REWARD, rows)
+            sealed = _encrypted(key, content, self._bound(number))
+            new.append(self._here | {"place": self._place(bucket, number), "reward": sealed})
+        rows.put(self._connection, tables.waiting, sorted(new, key=lambda row: row["place"]))
 
     def _place(self, bucket: str, number: int) -> bytes:
         key = derived(self._buckets.key(bucket, make=True), b"place")
-        return hmac.digest(key, _bound(self._about, number), "sha256")[:_PLACE_BYTES]
-
-    def activate(self, entry: Any) -> None:
-        """The default of this decision counts after all."""
-        table = tables.pending
-        where = [*self._of_bandit(table), table.c.round == entry.round]
-        self._connection.execute(sa.update(table).where(*where).values(active=True))
+        return hmac.digest(key, self._bound(number), "sha256")[:_PLACE_BYTES]
 
     # -- settling ----------------------------------------------------------------------------------
 
@@ -222,31 +196,17 @@ class Pending:
         if name:
             # The same day whether a reward came before or none at all: it does not say which.
             over = time.time() if math.isinf(entry.deadline) else entry.deadline
-            used = self._buckets.id_of(Buckets.of_settled(over), name)
-            left = {"id": used, "settled": day(over)}
+            key = self._buckets.key(Buckets.of_settled(over), make=True)
+            left = {"id": stored_id(key, name), "settled": day(over)}
         self._done[entry.round] = left
 
     def store(self, places: Sequence[Any] = ()) -> None:
-        """Delete what is settled; `places` are entries whose rewards waited."""
-        if not self._done:
-            return
-        table, rewards = tables.pending, tables.waiting
-        for some in _batched(self._done):
-            gone = sa.delete(table).where(*self._of_bandit(table), table.c.round.in_(some))
-            self._connection.execute(gone)
+        """Write what is new, delete what is settled; `places` are entries whose rewards waited."""
+        rows.insert(self._connection, tables.pending, self._new)
         taken = [self._place(entry.bucket, entry.round) for entry in places]
-        for waited in _batched(taken):
-            gone = sa.delete(rewards).where(*self._of_bandit(rewards), rewards.c.place.in_(waited))
-            self._connection.execute(gone)
+        rows.delete(self._connection, tables.pending, **self._here, round=list(self._done))
+        rows.delete(self._connection, tables.waiting, **self._here, place=taken)
         left = [self._here | each for each in self._done.values() if each is not None]
-        if left:
-            left.sort(key=lambda row: row["id"])
-            self._connection.execute(sa.insert(tables.settled), left)
+        rows.insert(self._connection, tables.settled, sorted(left, key=lambda row: row["id"]))
+        self._new.clear()
         self._done.clear()
-
-
-_KEEP_REWARD = sa.text(
-    "INSERT INTO waiting (bandit, epoch, place, reward) VALUES (:bandit, :epoch, :place, :reward) "
-    "ON CONFLICT (bandit, epoch, place) DO UPDATE SET reward = excluded.reward"
-)
-FORGET = (tables.pending, tables.waiting, tables.settled)  # of a bandit, at a restore

@@ -21,7 +21,6 @@ from discreet.service.keys import Key
 from discreet.service.limits import RawHeaders
 from discreet.service.live import Live
 from discreet.service.messages import DecideRequest, PersonalizerReward, RankRequest, RewardItem
-from discreet.service.pending import Pending
 from discreet.service.replies import Ranked, RankReply
 from discreet.service.server import Server
 from discreet.service.tenant import is_learning
@@ -32,18 +31,15 @@ _MOST_ACTIONS = 50
 
 
 class Subscribed(Endpoint):
-    """A call of the published clients, which send their key and read problems in their own way.
-
-    server, call   as for every endpoint
-    """
+    """A call of the published clients, which send their key and read problems in their own way."""
 
     def key(self, headers: RawHeaders, name: str | None) -> Key:
         """The key in the header `Ocp-Apim-Subscription-Key`, if it may do this."""
         try:
             sent = Headers(raw=headers).get("ocp-apim-subscription-key", "")
-            key = self.server.keys.authenticate(sent)
+            key: Key = self.server.keys.authenticate(sent)
         except Problem:
-            raise unauthorized("Send it as `Ocp-Apim-Subscription-Key: <key>`.") from None
+            raise unauthorized("Ocp-Apim-Subscription-Key: <key>") from None
         key.require(self.call.scope or "", self.server.settings.personalizer)
         key.spend(time.monotonic())
         return key
@@ -61,17 +57,12 @@ async def _bandit(server: Server) -> Live:
         return await deciding.live_bandit(server, name)
     except Problem as problem:
         if problem.status == 404:
-            raise Problem(
-                404,
-                "no-bandit",
-                "The bandit of the Personalizer API does not exist yet.",
-                f"Create it: PUT /v1/bandits/{name} with features.hashed.",
-            ) from None
+            raise Problem("no-bandit", name=name) from None
         raise
 
 
 async def rank(server: Server, body: RankRequest, raw: bytes, key: Key) -> RankReply:
-    """The event's best action, and a probability for each."""
+    """Rank (the retired Personalizer's API)."""
     live = await _bandit(server)
     names = [action.id for action in body.actions]
     if not 1 <= len(names) <= _MOST_ACTIONS or len(set(names)) < len(names):
@@ -97,7 +88,7 @@ async def rank(server: Server, body: RankRequest, raw: bytes, key: Key) -> RankR
 
 
 async def reward(server: Server, id: str, body: PersonalizerReward, key: Key) -> None:
-    """Take an event's reward; a second one changes nothing."""
+    """Reward (the retired Personalizer's API)."""
     live = await _bandit(server)
     if id.startswith(PREFIX):
         raise not_found("event")
@@ -107,12 +98,12 @@ async def reward(server: Server, id: str, body: PersonalizerReward, key: Key) ->
 
 
 async def activate(server: Server, id: str, key: Key) -> None:
-    """The decision of a deferred event was used after all."""
+    """Activate (the retired Personalizer's API)."""
     live = await _bandit(server)
     name = server.hashed_id(live.about, key.name, id)
 
     def change(connection: Connection, row: Any) -> bool:
-        pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
+        pending = server.pending(connection, row)
         pending.load([name])
         entry = pending.entry(name)
         if entry is None:

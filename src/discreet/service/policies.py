@@ -5,11 +5,11 @@ import time
 from typing import Any, NamedTuple
 
 import msgspec
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
+from discreet.service import rows
 from discreet.service import store as tables
 from discreet.service.asgi import EVERYBODY
 from discreet.service.errors import not_found, unauthorized
@@ -23,7 +23,7 @@ CACHED = 5  # seconds for which caches may hold it
 
 
 async def policy(server: Server, name: str, key: Key | None, headers: RawHeaders) -> Response:
-    """The public policy; its ETag changes with it. Under local trust it needs no key."""
+    """The public policy; its ETag changes with it; local trust needs no key."""
     found = await public_policy(server, name)
     if found is not None:
         shown = EVERYBODY | {"Cache-Control": f"public, max-age={CACHED}"}
@@ -39,7 +39,7 @@ async def policy(server: Server, name: str, key: Key | None, headers: RawHeaders
 
 
 async def terms(server: Server, name: str) -> Response:
-    """The key that reports are sealed to, and what a batch of a relay is; for everybody."""
+    """Local trust: the key that reports are sealed to, and what a relay's batch is."""
     found = await public_policy(server, name)
     if found is None or not found.terms:
         raise not_found("bandit under local trust that learns")
@@ -48,16 +48,11 @@ async def terms(server: Server, name: str) -> Response:
 
 
 class Published(NamedTuple):
-    """A policy as it is served.
+    """A policy as it is served."""
 
-    tag        for HTTP
-    document   the policy, which its terms hash
-    terms      of batches that a relay sends; none if it takes none
-    """
-
-    tag: str
-    document: bytes
-    terms: bytes = b""
+    tag: str  # for HTTP
+    document: bytes  # the policy, which its terms hash
+    terms: bytes = b""  # of batches that a relay sends; none if it takes none
 
 
 async def public_policy(server: Server, name: str, tag: str | None = None) -> Published | None:
@@ -91,14 +86,8 @@ def _for_everybody(server: Server, connection: Connection, name: str) -> Publish
 
 def _published(connection: Connection, row: Any) -> Published:
     """What stands in the store; decisions go on by it when learning has ended."""
-    table = tables.policies
-    raw = connection.execute(
-        sa.select(table.c.policy).where(
-            table.c.bandit == row.name,
-            table.c.epoch == row.epoch,
-            table.c.version == row.version,
-        )
-    ).scalar_one()
+    here = {"bandit": row.name, "epoch": row.epoch, "version": row.version}
+    (raw,) = rows.one(connection, tables.policies, "policy", **here)
     learning = is_learning(row)
     tag = f"{row.epoch}-{row.version}" + ("" if learning else "-closed")
     shown = {"epoch": row.epoch, "version": row.version, "learning": learning} | json.loads(raw)

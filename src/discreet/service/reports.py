@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.local.report import Answers
-from discreet.service import sealing
+from discreet.service import rows, sealing
 from discreet.service import store as tables
 from discreet.service.bodies import assert_alone
 from discreet.service.devices import Devices
-from discreet.service.errors import Problem, conflict, invalid, not_found
+from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import Key
 from discreet.service.learning import CLOSED, COUNTED, DUPLICATE, INVALID, to_each
-from discreet.service.limits import STRANGERS_ITEMS
+from discreet.service.limits import STRANGERS_ITEMS, Addresses
 from discreet.service.messages import ReportBody, ReportItem
 from discreet.service.policies import public_policy
 from discreet.service.replies import BatchReply, StatusesReply, StatusReply
@@ -37,6 +36,7 @@ ID = re.compile(r"[0-9a-f]{32}")
 MOST_AT_ONCE = 10_000  # reports of one request
 SMALL = "small"  # of a batch: fewer sound reports than its minimum
 MOST_BATCH_BYTES = 2**30
+SHARE_SECONDS = 3600.0  # after which an address may fill its share of a window again
 BATCH_SECONDS = 600.0  # that a relay may take to send a batch
 _TERMS = msgspec.json.Decoder(Terms)
 _REPORT = msgspec.json.Decoder(ReportItem)
@@ -44,18 +44,12 @@ _REPORT = msgspec.json.Decoder(ReportItem)
 
 @dataclass(slots=True)
 class Item:
-    """One report, as far as it can be read without the store.
+    """One report, as far as it can be read without the store."""
 
-    id         random, of the report
-    policy     tag of the policy that it answers
-    question   its name
-    values     integers that the channel decodes
-    """
-
-    id: bytes
-    policy: str
-    question: str
-    values: list[int]
+    id: bytes  # random, of the report
+    policy: str  # tag of the policy that it answers
+    question: str  # its name
+    values: list[int]  # integers that the channel decodes
 
 
 def prepared(report: ReportItem) -> Item | None:
@@ -73,24 +67,43 @@ def prepared(report: ReportItem) -> Item | None:
 async def take_any(
     server: Server, name: str, body: ReportBody, key: Key | None, address: str = ""
 ) -> Any:
-    """The answer to a call: one report or many; without a key each counts as one of its address."""
+    """Local trust: private reports of devices; no key is needed, a retry never hurts.
+
+    Without a key each counts as a call of its address.
+    """
     if key is None:
         server.strangers.owe(address, len(body.reports or (body,)) - 1)
         if len(body.reports or ()) > STRANGERS_ITEMS:
             raise invalid(f"send at most {STRANGERS_ITEMS} reports at once")
-        if await public_policy(server, name) is None:  # of no bandit, or not of this trust
-            raise not_found("bandit under local trust")
+        await _assert_admitted(server, name, address, len(body.reports or (body,)))
     if body.reports is not None:
         assert_alone(body, "reports")
         return StatusesReply(await take(server, name, body.reports))
     return StatusReply((await take(server, name, [body]))[0])
 
 
+async def _assert_admitted(server: Server, name: str, address: str, number: int) -> None:
+    """Raise unless so many may come without a key: nobody fills a window with what he makes up."""
+    found = await public_policy(server, name)
+    if found is None:  # of no bandit, or not of this trust
+        raise not_found("bandit under local trust")
+    share = server.settings.public_share
+    if share == 0:
+        raise unauthorized()
+    if share < 1 and found.terms:
+        tag, senders = server.senders.get(name, ("", None))
+        if senders is None or tag != found.tag:
+            most = max(1.0, share * _TERMS.decode(found.terms).batch)
+            senders = Addresses(most / SHARE_SECONDS, most)
+            server.senders[name] = found.tag, senders
+        senders.spend(address, number)
+
+
 async def put_batch(server: Server, name: str, id: str, policy: str, raw: bytes) -> BatchReply:
-    """The answer to a relay: what became of its sealed reports, once for each id."""
+    """Local trust: a batch of sealed reports, from a relay; a retry never hurts."""
     if not ID.fullmatch(id):
         raise invalid("The id of a batch has 32 hexadecimal digits.")
-    return BatchReply(await take_batch(server, name, bytes.fromhex(id), policy, raw))
+    return await take_batch(server, name, bytes.fromhex(id), policy, raw)
 
 
 async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list[str]:
@@ -103,7 +116,7 @@ async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list
         """All waiting reports of a bandit in one transaction."""
         with _taking(server, name) as taking:
             if taking.tenant.is_shuffled:
-                raise _comes_alone()
+                raise Problem("relay-only")
             together = [item for some in payloads for item in some]
             taking.load([item.id for item in together if item is not None])
             statuses = [taking.one(item) for item in together]
@@ -114,15 +127,17 @@ async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list
     return statuses
 
 
-async def take_batch(server: Server, name: str, batch: bytes, policy: str, sealed: bytes) -> str:
+async def take_batch(
+    server: Server, name: str, batch: bytes, policy: str, sealed: bytes
+) -> BatchReply:
     """The status of a batch that a relay sends: each batch counts once, whole, or not at all.
 
-    `counted` and `small` (fewer sound reports than the minimum: none was counted) are durable and
-    answered once, `duplicate` ever after; `closed` if the bandit has another policy by now.
+    `counted` is durable and answered once, `duplicate` ever after; `small`: it has fewer sound
+    reports than the minimum, and none was counted; `closed`: the bandit has another policy by now.
     """
     public = await public_policy(server, name, f'"{policy}"')
     if public is None:
-        raise _takes_no_reports()
+        raise Problem("no-reports")
     terms = _TERMS.decode(public.terms) if public.terms else None
     items: list[Item | None] = []
     if terms is not None and terms.policy == policy:
@@ -130,26 +145,23 @@ async def take_batch(server: Server, name: str, batch: bytes, policy: str, seale
             raise invalid("The body must be sealed reports of the size that the terms state.")
         items = await asyncio.to_thread(_opened, server, terms, sealed)
 
-    def commit(payloads: Sequence[None]) -> list[str]:
+    def commit(payloads: Sequence[None]) -> list[BatchReply]:
         """One batch in one transaction."""
+        again = [BatchReply(DUPLICATE)] * (len(payloads) - 1)
         with _taking(server, name) as taking:
-            known = taking.connection.execute(
-                sa.select(tables.batches.c.status).where(
-                    tables.batches.c.bandit == name, tables.batches.c.id == batch
-                )
-            ).one_or_none()
-            if known is not None:
-                return [DUPLICATE] * len(payloads)
+            here = {"bandit": name, "id": batch}
+            if rows.one(taking.connection, tables.batches, **here) is not None:
+                return [BatchReply(DUPLICATE), *again]
             if terms is None or terms.policy != policy or taking.is_closed(policy):
-                return [CLOSED] * len(payloads)
-            status = taking.whole(items, terms.minimum)
-            taking.connection.execute(
-                sa.insert(tables.batches).values(bandit=name, id=batch, status=status)
-            )
-            return [status, *[DUPLICATE] * (len(payloads) - 1)]
+                return [BatchReply(CLOSED)] * len(payloads)
+            bad = taking.whole(items, terms.minimum)
+            if bad is not None:
+                return [BatchReply(SMALL, bad)] * len(payloads)
+            rows.insert(taking.connection, tables.batches, [here | {"status": COUNTED}])
+            return [BatchReply(COUNTED), *again]
 
-    status: str = await server.writer.do(("batch", name, batch), commit, None)
-    return status
+    reply: BatchReply = await server.writer.do(("batch", name, batch), commit, None)
+    return reply
 
 
 def _opened(server: Server, terms: Terms, sealed: bytes) -> list[Item | None]:
@@ -166,29 +178,12 @@ def _opened(server: Server, terms: Terms, sealed: bytes) -> list[Item | None]:
     return found
 
 
-def _comes_alone() -> Problem:
-    return conflict(
-        "relay-only",
-        "This bandit takes reports from a relay only.",
-        "Its trust is 'shuffled': a report that comes alone hides in no crowd. Send it, sealed, to "
-        "the relay.",
-    )
-
-
-def _takes_no_reports() -> Problem:
-    return conflict(
-        "no-reports",
-        "This bandit takes rewards, not reports.",
-        "Its trust is 'joint': decide and learn through the API.",
-    )
-
-
 @contextmanager
 def _taking(server: Server, name: str) -> Iterator["_Taking"]:
     """A transaction on the open window of a bandit; memory and keys follow what was committed."""
     with server.commit(name) as (connection, row, tenant):
         if not isinstance(tenant, Devices):
-            raise _takes_no_reports()
+            raise Problem("no-reports")
         taking = _Taking(server, connection, row, tenant)
         yield taking
     if taking.turned:
@@ -197,13 +192,7 @@ def _taking(server: Server, name: str) -> Iterator["_Taking"]:
 
 
 class _Taking:
-    """One transaction's reports.
-
-    server       that has the sums
-    connection   of the transaction
-    row          of the bandit, locked
-    tenant       the sums in memory
-    """
+    """One transaction's reports."""
 
     def __init__(self, server: Server, connection: Connection, row: Any, tenant: Devices) -> None:
         self.server, self.connection, self.row, self.tenant = server, connection, row, tenant
@@ -214,14 +203,9 @@ class _Taking:
 
     def load(self, ids: Sequence[bytes]) -> None:
         """Look up which of these reports were counted before."""
-        table = tables.reports
-        for start in range(0, len(ids), 500):
-            found = self.connection.execute(
-                sa.select(table.c.id).where(
-                    table.c.bandit == self.row.name, table.c.id.in_(ids[start : start + 500])
-                )
-            )
-            self._known |= {bytes(each) for each in found.scalars()}
+        here = {"bandit": self.row.name, "id": ids}
+        found = rows.find(self.connection, tables.reports, "id", **here)
+        self._known |= {bytes(each) for (each,) in found}
 
     def is_closed(self, policy: str) -> bool:
         """Whether reports on this policy come too late."""
@@ -248,31 +232,32 @@ class _Taking:
         self.turn_if_full()
         return COUNTED
 
-    def whole(self, items: Sequence[Item | None], minimum: int) -> str:
-        """Count a batch, if it has enough sound reports; the window ends with it, not inside it."""
+    def whole(self, items: Sequence[Item | None], minimum: int) -> list[int] | None:
+        """Count a batch; the window ends with it, not inside it. Where it has too few sound reports
+        none is counted, and the places of the others are returned."""
         self.load([item.id for item in items if item is not None])
-        answered: dict[str, dict[bytes, list[int]]] = {}
-        for item in items:
+        answered: dict[str, dict[int, Item]] = {}
+        for at, item in enumerate(items):
             if item is None or self.is_closed(item.policy) or item.id in self._known:
                 continue
             self._known.add(item.id)
-            answered.setdefault(item.question, {})[item.id] = item.values
-        sound: list[bytes] = []
+            answered.setdefault(item.question, {})[at] = item
+        sound: dict[int, bytes] = {}
         told: list[Answers] = []
         for question, given in answered.items():
-            ids = list(given)
-            places, answers = self.tenant.read(question, list(given.values()))
-            sound += [ids[place] for place in places]
+            places, answers = self.tenant.read(question, [each.values for each in given.values()])
+            ids = [(at, item.id) for at, item in given.items()]
+            sound |= dict(ids[place] for place in places)
             told += [answers] if places else []
         if len(sound) < minimum:
-            return SMALL
+            return sorted(set(range(len(items))) - sound.keys())
         self.tenant.refuse(len(items) - len(sound))
         self.tenant.take(told)
-        self._new += sound
+        self._new += sound.values()
         self._changed = True
         self.turn_if_full()
         self.store()
-        return COUNTED
+        return None
 
     def turn_if_full(self) -> None:
         """Close the window that has the reports it wants, and open the next."""
@@ -285,18 +270,12 @@ class _Taking:
 
     def store(self) -> None:
         """Write ids and sums."""
-        connection = self.connection
-        if self._new:
-            connection.execute(
-                sa.insert(tables.reports),
-                [{"bandit": self.row.name, "id": each} for each in self._new],
-            )
-            table = tables.bandits
-            connection.execute(
-                sa.update(table)
-                .where(table.c.name == self.row.name)
-                .values(next_round=table.c.next_round + len(self._new))
-            )
-        if self._changed:
-            self.tenant.save(connection, self.server.vault, self.row)
+        if not self._changed:
+            return
+        connection, name = self.connection, self.row.name
+        rows.insert(connection, tables.reports, [{"bandit": name, "id": i} for i in self._new])
+        (before,) = rows.one(connection, tables.bandits, "next_round", name=name)
+        after = before + len(self._new)
+        rows.update(connection, tables.bandits, {"name": name}, next_round=after)
+        self.tenant.save(connection, self.server.vault, self.row)
         self._new, self._changed = [], False

@@ -12,7 +12,6 @@ retired.
 import os
 import secrets
 import sqlite3
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,12 @@ from sqlalchemy.engine import Connection
 
 from discreet.privacy import SecureNoise
 from discreet.privacy.noise import Noise
-from discreet.service import beats, budgets, definitions
+from discreet.service import beats, budgets, definitions, keys, rows
 from discreet.service import store as tables
-from discreet.service.errors import Problem, conflict
+from discreet.service.errors import Problem
 from discreet.service.fence import Fence, Foreign, Grip, Mark, RolledBack
 from discreet.service.pending import FORGET
+from discreet.service.schema import Definition
 from discreet.service.server import tenant_of, witness_of
 from discreet.service.settings import Settings
 from discreet.service.store import Store
@@ -99,13 +99,7 @@ def restore(settings: Settings) -> list[str]:
 
 
 class _Restore:
-    """One restore: what the fence remembers is done again, and open windows are discarded.
-
-    store      as it was found
-    vault      its secrets
-    settings   where the fence is
-    noise      of the windows that open
-    """
+    """One restore: what the fence remembers is done again, and open windows are discarded."""
 
     def __init__(self, store: Store, vault: Vault, settings: Settings, noise: Noise) -> None:
         self.store, self.vault, self.settings, self.noise = store, vault, settings, noise
@@ -123,12 +117,10 @@ class _Restore:
             with self.store.transaction() as connection:
                 row = self.store.lock_instance(connection)
                 last = max([row.sequence, *(mark.sequence for mark in marks)])
-                connection.execute(
-                    sa.update(tables.instance).values(epoch=epoch, sequence=last + 1)
-                )
-                connection.execute(sa.delete(tables.beats))  # of servers that are gone
+                rows.update(connection, tables.instance, {}, epoch=epoch, sequence=last + 1)
+                rows.delete(connection, tables.beats)  # of servers that are gone
                 self._replay(connection, marks, row.sequence)
-                for bandit in connection.execute(sa.select(*tables.LIGHT)).all():
+                for bandit in tables.all_bandits(connection):
                     self._reopen(connection, bandit, epoch)
                 mark = Mark(last + 1, epoch, "epoch", {})
                 grip.reserve(mark)
@@ -198,58 +190,45 @@ class _Restore:
                 self._retire(connection, about["bandit"])
 
     def _limit(self, connection: Connection, about: dict[str, Any]) -> None:
-        table = tables.populations
-        values = {name: about.get(name) for name in ("epsilon", "delta", "unit")}
-        known = connection.execute(
-            sa.select(table.c.name).where(table.c.name == about["population"])
-        ).one_or_none()
-        if known is None:
-            connection.execute(
-                sa.insert(table).values(name=about["population"], created=time.time(), **values)
-            )
-        elif values["epsilon"] is not None:
-            where = table.c.name == about["population"]
-            given = {name: value for name, value in values.items() if value is not None}
-            connection.execute(sa.update(table).where(where).values(**given))
+        name = about["population"]
+        limit = {each: about.get(each) for each in ("epsilon", "delta", "unit")}
+        if rows.one(connection, tables.populations, name=name) is None:
+            budgets.begin(connection, name, **limit)
+        elif limit["epsilon"] is not None:
+            given = {each: value for each, value in limit.items() if value is not None}
+            rows.update(connection, tables.populations, {"name": name}, **given)
 
     def _charge(self, connection: Connection, about: dict[str, Any]) -> None:
-        table = tables.charges
-        known = connection.execute(
-            sa.select(table.c.bandit).where(
-                table.c.population == about["population"],
-                table.c.bandit == about["bandit"],
-                table.c.epoch == about["epoch"],
-            )
-        ).one_or_none()
-        if known is None:
-            if budgets.row_of(connection, about["population"]) is None:
-                self._limit(
-                    connection, {"population": about["population"], "unit": about.get("unit")}
-                )
-            connection.execute(
-                sa.insert(table).values(
-                    population=about["population"],
-                    bandit=about["bandit"],
-                    epoch=about["epoch"],
-                    mu_squared=min(about["mu_squared"], 1e300),
-                    at=time.time(),
-                )
-            )
-            self.done.append(f"charged again: {about['bandit']} to {about['population']}")
+        here = {each: about[each] for each in ("population", "bandit", "epoch")}
+        if rows.one(connection, tables.charges, **here) is not None:
+            return
+        if rows.one(connection, tables.populations, name=about["population"]) is None:
+            budgets.begin(connection, about["population"], unit=about.get("unit"))
+        budgets.book(connection, **here, mu2=about["mu_squared"])
+        self.done.append(f"charged again: {about['bandit']} to {about['population']}")
 
     def _revoke(self, connection: Connection, key: str) -> None:
-        table = tables.keys
-        alive = sa.and_(table.c.id == key, table.c.revoked.is_(None))
-        changed = connection.execute(sa.update(table).where(alive).values(revoked=time.time()))
-        if changed.rowcount:
+        if keys.revoke(connection, key):
             self.done.append(f"revoked again: key {key}")
 
     def _retire(self, connection: Connection, name: str) -> None:
-        table = tables.bandits
-        alive = sa.and_(table.c.name == name, table.c.retired.is_(False))
-        changed = connection.execute(sa.update(table).where(alive).values(retired=True))
-        if changed.rowcount:
+        alive = {"name": name, "retired": False}
+        if rows.update(connection, tables.bandits, alive, retired=True):
             self.done.append(f"retired again: {name}")
+
+    def _paid_again(
+        self, connection: Connection, name: str, definition: Definition, epoch: str
+    ) -> str:
+        """Charge a bandit whose people may be counted again; why nobody can pay, if so."""
+        privacy = definition.privacy
+        if privacy.population is None:
+            return "its people may have counted since the backup, and no population pays for them"
+        try:
+            mu2 = definitions.mu_squared(definition)
+            budgets.charge(connection, privacy.population, name, epoch, mu2, privacy.unit)
+        except Problem:
+            return f"the budget of {privacy.population} has no room for people who count again"
+        return ""
 
     def _reopen(self, connection: Connection, row: Any, epoch: str) -> None:
         """Discard the open window unread, and go on with what was released before it."""
@@ -257,21 +236,15 @@ class _Restore:
         privacy = definition.privacy
         retired = row.retired
         if privacy.unit == "person" and privacy.epsilon is not None and not retired:
-            try:
-                if privacy.population is None:
-                    raise conflict("budget-exhausted", "Nobody pays for these people twice.")
-                mu2 = definitions.mu_squared(definition)
-                budgets.charge(connection, privacy.population, row.name, epoch, mu2, privacy.unit)
-            except Problem:
+            refused = self._paid_again(connection, row.name, definition, epoch)
+            if refused:
                 retired = True
-                self.done.append(f"{row.name} comes back retired: its people's budget is spent")
+                self.done.append(f"{row.name} comes back retired: {refused}")
         tenant = tenant_of(definition, row.name, row.epoch, self.noise)
         tenant.reopen(connection, self.vault, row, epoch, retired)
-        table = tables.pending
-        waiting = sa.select(sa.func.count()).where(table.c.bandit == row.name)
-        dropped = connection.execute(waiting).scalar_one()
+        dropped = len(rows.find(connection, tables.pending, "round", bandit=row.name))
         for table in FORGET:
-            connection.execute(sa.delete(table).where(table.c.bandit == row.name))
+            rows.delete(connection, table, bandit=row.name)
         goes_on = "decisions go on" if retired else "learning goes on"
         self.done.append(f"{row.name}: the open window {tenant.after_restore}, {goes_on}")
         if dropped:

@@ -18,6 +18,12 @@ from msgspec import Meta
 
 from discreet.features import Category, Number
 
+
+def says(text: str, **more: Any) -> Meta:
+    """What a field is, for the documents of the API."""
+    return Meta(description=text, **more)
+
+
 _WAIT = re.compile(r"(\d{1,9})(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST_WAIT = 10 * 366 * 86400
@@ -26,46 +32,61 @@ _LONGEST_WAIT = 10 * 366 * 86400
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A column with public bounds: a number in [low, high], or one of some categories."""
 
-    number: Annotated[tuple[float, float] | None, Meta(description="lowest and highest value")] = (
-        None
+    number: Annotated[tuple[float, float] | None, says("lowest and highest value")] = None
+    category: Annotated[list[str | int | bool] | None, says("the values")] = None
+    other: Annotated[bool, says("whether there is a column for values that were not declared")] = (
+        False
     )
-    category: Annotated[list[str | int | bool] | None, Meta(description="the values")] = None
-    other: Annotated[
-        bool, Meta(description="whether there is a column for values that were not declared")
-    ] = False
+    missing: Annotated[
+        float | Literal["indicator"] | bool | None,
+        says(
+            "what null is: of numbers one that stands for it, or `indicator`: 0 here "
+            "and 1 in a second column; of categories true: a column of its own; else it is refused"
+        ),
+    ] = None
 
     def feature(self, name: str) -> Number | Category:
         """The column as `features.py` knows it."""
         if (self.number is None) == (self.category is None):
             raise ValueError(f"column {name!r} needs either number: [low, high] or category: [...]")
         if self.number is not None:
-            return Number(*self.number)
+            if self.other or isinstance(self.missing, bool):
+                raise ValueError(
+                    f"column {name!r} holds numbers: leave out other; missing is a number within "
+                    'the bounds, or "indicator"'
+                )
+            return Number(*self.number, missing=self.missing)
         assert self.category is not None
-        return Category(*self.category, other=self.other)
+        if self.missing not in (None, True, False) or isinstance(self.missing, float):
+            raise ValueError(f"column {name!r} holds categories: missing is true or false")
+        return Category(*self.category, other=self.other, missing=bool(self.missing))
+
+    @property
+    def takes_null(self) -> bool:
+        """Whether a value may be missing."""
+        return self.missing is not None and self.missing is not False
 
 
 class Hashed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Any JSON, hashed into so many columns."""
 
-    hashed: Annotated[int, Meta(description="number of columns")]
-    number_bound: Annotated[float, Meta(description="numbers are clipped to [-bound, bound]")] = 1.0
+    hashed: Annotated[int, says("number of columns")]
+    number_bound: Annotated[float, says("numbers are clipped to [-bound, bound]")] = 1.0
 
 
 class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """In which range rewards lie, how long to wait for one, and what counts if none comes."""
 
-    range: Annotated[tuple[float, float], Meta(description="lowest and highest reward")] = (
+    range: Annotated[tuple[float, float], says("lowest and highest reward")] = (
         0.0,
         1.0,
     )
-    wait: Annotated[str | None, Meta(description='such as "7d": later rewards do not count')] = None
-    default: Annotated[
-        float | None, Meta(description="that counts if none came; null: nothing does")
-    ] = None
+    wait: Annotated[str | None, says('such as "7d": later rewards do not count')] = None
+    default: Annotated[float | None, says("that counts if none came; null: nothing does")] = None
     typical_reward: Annotated[
         float | None,
-        Meta(
-            description="about how large expected rewards are, as publicly known, rather too large "
+        says(
+            "about how large expected rewards are, as publicly known, rather too large "
             "than too small; null: half of the range"
         ),
     ] = None
@@ -75,47 +96,40 @@ class CrowdTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Shuffled trust: what batches are counted on for (`discreet.privacy.Shuffled`)."""
 
     minimum: Annotated[
-        float, Meta(description="of the planned reports of a batch; one with fewer is not released")
+        float, says("of the planned reports of a batch; one with fewer is not released")
     ] = 0.8
     honest: Annotated[
         float,
-        Meta(
-            description="of the planned reports: so many are drawn as they should be, which "
-            "nobody checks"
-        ),
+        says("of the planned reports: so many are drawn as they should be, which nobody checks"),
     ] = 0.5
-    local_epsilon: Annotated[float, Meta(description="the most that a report costs by itself")] = (
-        8.0
-    )
+    local_epsilon: Annotated[float, says("the most that a report costs by itself")] = 8.0
 
 
 class Privacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is promised to whom; epsilon null switches privacy off."""
 
-    epsilon: Annotated[float | None, Meta(description="null switches privacy off")]
-    delta: Annotated[float, Meta(description="of the promise")] = 1e-6
+    epsilon: Annotated[float | None, says("null switches privacy off")]
+    delta: Annotated[float, says("of the promise")] = 1e-6
     trust: Annotated[
         Literal["joint", "local", "shuffled"],
-        Meta(
-            description="joint: the server sees records; local: devices keep them; shuffled: "
+        says(
+            "joint: the server sees records; local: devices keep them; shuffled: "
             "devices keep them, and a relay hides who sent which report"
         ),
     ] = "joint"
     unit: Annotated[
         Literal["round", "person"],
-        Meta(description="what is protected: a round, or a person with all visits"),
+        says("what is protected: a round, or a person with all visits"),
     ] = "round"
     visits: Annotated[
         Literal["first", "all"] | None,
-        Meta(
-            description='of a person that count, with unit "person": first (unless stated) or all'
-        ),
+        says('of a person that count, with unit "person": first (unless stated) or all'),
     ] = None
-    contributions: Annotated[int, Meta(description="rounds of one person that are covered")] = 1
-    population: Annotated[str | None, Meta(description="that is charged")] = None
+    contributions: Annotated[int, says("rounds of one person that are covered")] = 1
+    population: Annotated[str | None, says("that is charged")] = None
     crowd: Annotated[
         CrowdTerms | None,
-        Meta(description='with trust "shuffled": what batches are counted on for'),
+        says('with trust "shuffled": what batches are counted on for'),
     ] = None
 
     @property
@@ -127,49 +141,41 @@ class Privacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A bandit: what it sees, what it may do, what it learns from, what it promises."""
 
-    privacy: Annotated[Privacy, Meta(description="the promise")]
-    context: Annotated[dict[str, Column] | None, Meta(description="columns by name")] = None
+    privacy: Annotated[Privacy, says("the promise")]
+    context: Annotated[dict[str, Column] | None, says("columns by name")] = None
     actions: Annotated[
         list[str] | dict[str, dict[str, Any]] | None,
-        Meta(description="names, or names with their features"),
+        says("names, or names with their features"),
     ] = None
-    action_features: Annotated[dict[str, Column] | None, Meta(description="columns of actions")] = (
-        None
-    )
-    dim: Annotated[
-        int | None, Meta(description="numbers of a raw row, in place of context and actions")
-    ] = None
-    features: Annotated[Hashed | None, Meta(description="hashed columns, in place of context")] = (
-        None
-    )
+    action_features: Annotated[dict[str, Column] | None, says("columns of actions")] = None
+    dim: Annotated[int | None, says("numbers of a raw row, in place of context and actions")] = None
+    features: Annotated[Hashed | None, says("hashed columns, in place of context")] = None
     unknown: Annotated[
         Literal["refuse", "ignore"],
-        Meta(
-            description="what is not declared: refuse it; or ignore columns, persons where rounds "
+        says(
+            "what is not declared: refuse it; or ignore columns, persons where rounds "
             "are protected, take categories for none, and booleans where numbers stand for 0 and 1"
         ),
     ] = "refuse"
-    reward: Annotated[Reward, Meta(description="its range, and how long to wait for it")] = (
-        msgspec.field(default_factory=Reward)
+    reward: Annotated[Reward, says("its range, and how long to wait for it")] = msgspec.field(
+        default_factory=Reward
     )
-    horizon: Annotated[
-        int | None, Meta(description="decisions after which learning ends; null: never")
-    ] = None
+    horizon: Annotated[int | None, says("decisions after which learning ends; null: never")] = None
     link: Annotated[
         Literal["identity", "logistic", "probit", "poisson"],
-        Meta(description="from rows to expected rewards"),
+        says("from rows to expected rewards"),
     ] = "identity"
-    policy: Annotated[str, Meta(description="how it explores")] = "auto"
+    policy: Annotated[str, says("how it explores")] = "auto"
     baseline: Annotated[
         str | int | None,
-        Meta(
-            description="the action to compare with: what people would get without it; where "
+        says(
+            "the action to compare with: what people would get without it; where "
             "actions come with each request its place among them, such as 0"
         ),
     ] = None
     holdout: Annotated[
         float | None,
-        Meta(description="fraction of decisions that get it (or any), to measure the gain"),
+        says("fraction of decisions that get it (or any), to measure the gain"),
     ] = None
 
     def normalised(self) -> bytes:

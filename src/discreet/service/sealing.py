@@ -17,10 +17,10 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from msgspec import Meta
 
 from discreet.local.state import PublicState
 from discreet.privacy.channels import RESPONSE
+from discreet.service.schema import says
 
 SUITE = Suite(KEM.P256, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 KEY_BYTES = 32  # of a private key
@@ -31,24 +31,19 @@ STEP = 64  # sizes of reports are multiples of it
 class Terms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What everybody must be told alike: server and relay publish the same, and devices compare."""
 
-    bandit: Annotated[str, Meta(description="its name")]
-    policy: Annotated[
-        str, Meta(description="which policy the reports of a batch answer: epoch-version")
-    ]
-    digest: Annotated[str, Meta(description="SHA-256 of that policy's document, in hexadecimal")]
+    bandit: Annotated[str, says("its name")]
+    policy: Annotated[str, says("which policy the reports of a batch answer: epoch-version")]
+    digest: Annotated[str, says("SHA-256 of that policy's document, in hexadecimal")]
     key: Annotated[
         str,
-        Meta(
-            description="the public key that reports are sealed to: a point of P-256, in "
-            "hexadecimal"
-        ),
+        says("the public key that reports are sealed to: a point of P-256, in hexadecimal"),
     ]
-    size: Annotated[int, Meta(description="bytes of a report, padded, before it is sealed")]
-    batch: Annotated[int, Meta(description="reports of a full batch")]
-    minimum: Annotated[int, Meta(description="reports below which a batch is dropped, unread")]
+    size: Annotated[int, says("bytes of a report, padded, before it is sealed")]
+    batch: Annotated[int, says("reports of a full batch")]
+    minimum: Annotated[int, says("reports below which a batch is dropped, unread")]
     epsilon: Annotated[
         float,
-        Meta(description="of one report, by itself: what holds even if relay and server are one"),
+        says("of one report, by itself: what holds even if relay and server are one"),
     ]
 
     @property
@@ -58,7 +53,6 @@ class Terms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sealed_size(self) -> int:
-        """Bytes of a sealed report."""
         return self.size + OVERHEAD
 
 

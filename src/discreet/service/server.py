@@ -14,13 +14,13 @@ from sqlalchemy.engine import Connection
 
 from discreet.privacy import SecureNoise
 from discreet.privacy.noise import Noise
-from discreet.service import beats, budgets, definitions, keys, logs, migrations
+from discreet.service import beats, budgets, definitions, keys, logs, migrations, rows
 from discreet.service import store as tables
 from discreet.service.buckets import Buckets
 from discreet.service.clock import Clock
 from discreet.service.devices import Devices
-from discreet.service.errors import Problem, conflict, not_found
-from discreet.service.fence import Fence, Mark, RolledBack, rolled_back
+from discreet.service.errors import Problem, not_found
+from discreet.service.fence import Fence, Mark, RolledBack
 from discreet.service.joint import Joint
 from discreet.service.keys import Keys
 from discreet.service.limits import (
@@ -33,9 +33,9 @@ from discreet.service.limits import (
     Bodies,
 )
 from discreet.service.live import Live
+from discreet.service.messages import KeyBody
 from discreet.service.observing import Requests
-from discreet.service.pending import Name
-from discreet.service.remembering import remembered
+from discreet.service.pending import Name, Pending
 from discreet.service.schema import Definition
 from discreet.service.settings import Settings
 from discreet.service.store import Store
@@ -46,8 +46,6 @@ from discreet.service.witness import Witness
 from discreet.service.writer import Writer
 
 T = TypeVar("T")
-_SEQUENCE = sa.select(tables.instance.c.sequence)
-_AT = sa.select(tables.instance.c.sequence, tables.instance.c.schema)
 
 
 class Server:
@@ -67,6 +65,8 @@ class Server:
             else:
                 self.store.assert_prepared()
             self.vault = Vault(settings.secrets, make=serves and self._is_new())
+            if serves:
+                self.vault.probe()
             self.buckets = Buckets(settings.secrets)
             self.keys = Keys()
             self.writer = Writer()
@@ -77,6 +77,7 @@ class Server:
             rate = settings.public_rate
             self.strangers = Addresses(rate, rate * BURST_SECONDS)
             self.logins = Addresses(LOGIN_RATE, LOGINS)
+            self.senders: dict[str, tuple[str, Addresses]] = {}  # of reports, by bandit and policy
             self.tenants: dict[str, Tenant] = {}  # for learning, on the writer's thread
             self.requests = Requests(logs_all=settings.log == "requests")
             self.clock = Clock()
@@ -120,9 +121,8 @@ class Server:
         self._assert_same_folder()
 
         def start(connection: Connection) -> tuple[None, dict[str, Any]]:
-            connection.execute(
-                sa.insert(tables.runs).values(run=run, epoch=self.epoch, started=time.time())
-            )
+            new = {"run": run, "epoch": self.epoch, "started": time.time()}
+            rows.insert(connection, tables.runs, [new])
             if not self.store.is_sqlite:
                 beats.beat(connection, run)
             return None, {"run": run.hex()}
@@ -148,7 +148,7 @@ class Server:
     def _look(self) -> None:
         """For a command: on a store that is in use, or was."""
         with self.store.transaction() as connection:
-            row = connection.execute(sa.select(tables.instance)).one()
+            row = rows.one(connection, tables.instance)
         self.instance, self.epoch = row.instance, row.epoch
         self.fence = Fence(self.settings.secrets, self.instance)
         self.witness = witness_of(self.settings, self.instance)
@@ -170,10 +170,11 @@ class Server:
 
     def _assert_same_folder(self) -> None:
         """Servers that live, or died, on this database have started in this folder too."""
-        started = {mark.about["run"] for mark in self.fence.look().marks if mark.what == "start"}
         with self.store.transaction() as connection:
-            found = connection.execute(sa.select(tables.beats.c.run)).scalars().all()
-        if any(bytes(run).hex() not in started for run in found):
+            found = rows.find(connection, tables.beats, "run")
+        # Held, since one that starts right now beats before it is in the fence.
+        started = {mark.about["run"] for mark in self.fence.marks() if mark.what == "start"}
+        if any(bytes(run).hex() not in started for (run,) in found):
             raise WrongFolder(self.settings.secrets)
 
     def _assert_sums_are_readable(self) -> None:
@@ -194,15 +195,9 @@ class Server:
                 raise RolledBack(str(error)) from None
 
     def _first(self, connection: Connection) -> Any:
-        connection.execute(
-            sa.insert(tables.instance).values(
-                id=1,
-                instance=secrets.token_hex(16),
-                epoch=secrets.token_hex(8),
-                sequence=0,
-                schema=migrations.CURRENT,
-            )
-        )
+        new = {"instance": secrets.token_hex(16), "epoch": secrets.token_hex(8)}
+        begun = {"id": 1, "sequence": 0, "schema": migrations.CURRENT}
+        rows.insert(connection, tables.instance, [new | begun])
         return self.store.lock_instance(connection)
 
     def _set_admin_key(self, connection: Connection) -> None:
@@ -215,9 +210,8 @@ class Server:
             else:
                 make_once(self.settings.admin_key_file, secret.encode())
                 secret = self.settings.admin_key_file.read_text().strip()
-        table = tables.keys
-        connection.execute(sa.delete(table).where(table.c.id == keys.ADMIN_ID))
-        keys.insert(connection, "admin", ["admin"], key_id=keys.ADMIN_ID, secret=secret)
+        rows.delete(connection, tables.keys, id=keys.ADMIN_ID)
+        keys.insert(connection, KeyBody("admin", ["admin"]), keys.ADMIN_ID, secret)
 
     def has_admin_key(self) -> bool:
         """Whether the admin key from outside, if there is one, is one of this store."""
@@ -228,12 +222,10 @@ class Server:
             return False
 
     def has_bandit(self, name: str) -> bool:
-        """Whether there is a bandit of this name."""
         with self.store.transaction() as connection:
             return self.store.lock_bandit(connection, name) is not None
 
     def close(self) -> None:
-        """Stop writing and give the store back."""
         self.writer.stop()
         if self.run in self._runs:
             beats.end(self.store, self.run)
@@ -244,7 +236,7 @@ class Server:
 
     async def do(self, work: Callable[[], T]) -> T:
         """Do something on the writer's thread, by itself."""
-        result: T = await self.writer.do(object(), lambda _: [work()], None)
+        result: T = await self.writer.alone(work)
         return result
 
     async def transact(self, work: Callable[[Connection], T]) -> T:
@@ -271,9 +263,9 @@ class Server:
 
     def next_sequence(self, connection: Connection) -> int:
         """Count one thing that must not be forgotten; it goes into the fence after the commit."""
-        sequence = connection.execute(_SEQUENCE).scalar_one() + 1
-        connection.execute(sa.update(tables.instance).values(sequence=sequence))
-        return int(sequence)
+        (before,) = rows.one(connection, tables.instance, "sequence")
+        rows.update(connection, tables.instance, {}, sequence=before + 1)
+        return int(before) + 1
 
     def fenced(self, what: str, change: Callable[[Connection], Any]) -> Any:
         """A change that must not be forgotten: check the fence, commit, then fence, then return.
@@ -286,7 +278,7 @@ class Server:
             with self.store.transaction() as connection:
                 row = self.store.lock_instance(connection)
                 if row is None or row.instance != self.instance or row.epoch != self.epoch:
-                    raise rolled_back()
+                    raise Problem("rolled-back")
                 self._assert_schema(row.schema)
                 missing = self._missing(connection, row.sequence, grip.last)
                 if missing is not None:  # before anything else may be missing too
@@ -307,13 +299,13 @@ class Server:
             with self.store.transaction() as connection:
                 row = self.store.lock_instance(connection)
                 if row is None or (row.instance, row.epoch) != (self.instance, self.epoch):
-                    raise rolled_back()
+                    raise Problem("rolled-back")
                 self._assert_schema(row.schema)
                 self._missing(connection, row.sequence, grip.last)
                 # Pages that change: SQLite does not write a row that is the same as before.
                 run = secrets.token_bytes(RUN_BYTES)
-                connection.execute(sa.insert(tables.runs).values(run=run, epoch="", started=0))
-                connection.execute(sa.delete(tables.runs).where(tables.runs.c.run == run))
+                rows.insert(connection, tables.runs, [{"run": run, "epoch": "", "started": 0}])
+                rows.delete(connection, tables.runs, run=run)
             grip.probe()
 
     def read_keys(self) -> None:
@@ -324,22 +316,17 @@ class Server:
         """
         fence = self.fence.look()  # before the database, which is never behind it
         with self.store.transaction() as connection:
-            row = connection.execute(sa.select(tables.instance)).one_or_none()
+            row = rows.one(connection, tables.instance)
             if row is None or (row.instance, row.epoch) != (self.instance, self.epoch):
-                raise rolled_back()
+                raise Problem("rolled-back")
             if row.sequence < fence.last:
-                raise rolled_back()
+                raise Problem("rolled-back")
             self.keys.reload(connection, fence.revoked)
 
     def _assert_schema(self, schema: int) -> None:
         """Raise if a server of another version has changed the tables under us."""
         if schema != migrations.CURRENT:
-            raise Problem(
-                503,
-                "other-version",
-                "A server of another version has changed the store.",
-                "Nothing was changed. Replace this server by one of that version.",
-            )
+            raise Problem("other-version")
 
     def _missing(self, connection: Connection, sequence: int, last: int) -> Mark | None:
         """The mark that a crash kept out of the fence, if any; raises if the database is old.
@@ -347,7 +334,7 @@ class Server:
         What it was about is not known any more, so it holds everything that must not be forgotten.
         """
         if sequence < last:
-            raise rolled_back()
+            raise Problem("rolled-back")
         if sequence == last:
             return None
         if sequence > last + 1:
@@ -355,7 +342,7 @@ class Server:
                 "the fence is older than the database: the secrets folder is a copy or a backup. "
                 "Set DISCREET_SECRETS to the folder that the other servers use, or used last"
             )
-        return Mark(sequence, self.epoch, "everything", remembered(connection))
+        return Mark(sequence, self.epoch, "everything", budgets.remembered(connection))
 
     # -- bandits -----------------------------------------------------------------------------------
 
@@ -369,11 +356,7 @@ class Server:
                 known = definitions.parsed(row.definition.encode())  # perhaps by an older version
                 if known.normalised().decode() == text:
                     return False, None
-                raise conflict(
-                    "other-definition",
-                    "There is a bandit of this name with another definition.",
-                    "A changed promise is a new bandit: choose another name.",
-                )
+                raise Problem("other-definition")
             privacy = definition.privacy
             about: dict[str, Any] = {"bandit": name}
             if privacy.population is not None:
@@ -398,8 +381,7 @@ class Server:
             row = self.row(connection, name)
             if row.retired:
                 return None, None
-            where = tables.bandits.c.name == name
-            connection.execute(sa.update(tables.bandits).where(where).values(retired=True))
+            rows.update(connection, tables.bandits, {"name": name}, retired=True)
             self.note(connection, who, "retire", name)
             return None, {"bandit": name}
 
@@ -416,15 +398,15 @@ class Server:
         try:
             tenant.resume(connection, self.vault, row)
         except MissingSecret:  # a failover to an older database while we run
-            raise rolled_back() from None
+            raise Problem("rolled-back") from None
         return tenant
 
     def assert_present(self, connection: Connection, row: Any) -> None:
         """Raise if the database was put back under us: in an old one retired bandits learn, and
         rounds are given away twice."""
-        sequence, schema = connection.execute(_AT).one()
+        sequence, schema = rows.one(connection, tables.instance, "sequence", "schema")
         if row.epoch != self.epoch or sequence < self.fence.last:
-            raise rolled_back()
+            raise Problem("rolled-back")
         self._assert_schema(schema)
 
     @contextmanager
@@ -449,42 +431,40 @@ class Server:
     # -- people and runs ---------------------------------------------------------------------------
 
     def pseudonym(self, bandit: bytes, person: str) -> bytes:
-        """A keyed hash of a person's id."""
         return pseudonym(self.vault.master, bandit, person)
 
     def hashed_id(self, bandit: bytes, owner: str, name: str) -> Name:
         """Keyed hashes of the id of a decision that an owner of keys has given."""
         return hashed_id(self.vault.master, bandit, owner, name)
 
+    def pending(self, connection: Connection, row: Any) -> Pending:
+        """The decisions of a bandit that are kept, inside a transaction."""
+        return Pending(connection, self.buckets, self.sealer, row.name, row.epoch)
+
     def load_runs(self, connection: Connection, wanted: set[bytes]) -> None:
         """Look up runs of other replicas and of earlier starts."""
         missing = wanted - self._runs
         if missing:
-            table = tables.runs
-            found = connection.execute(
-                sa.select(table.c.run).where(table.c.run.in_(missing), table.c.epoch == self.epoch)
-            )
+            here = {"run": missing, "epoch": self.epoch}
+            found = rows.find(connection, tables.runs, "run", **here)
             self._runs |= {bytes(run) for (run,) in found}
 
     def is_registered(self, run: bytes) -> bool:
-        """Whether a run was registered before it was used."""
         return run in self._runs
 
     # -- alarms and the log ------------------------------------------------------------------------
 
     def store_alarm(self, connection: Connection, bandit: str, text: str) -> None:
         """Stop learning of a bandit, for good until a restore."""
-        where = tables.bandits.c.name == bandit
-        connection.execute(sa.update(tables.bandits).where(where).values(alarm=text))
+        rows.update(connection, tables.bandits, {"name": bandit}, alarm=text)
         logs.record(
             logging.ERROR, "alarm: learning has stopped: the database is an old one", bandit=bandit
         )
 
     def note(self, connection: Connection, who: str, action: str, about: str) -> None:
         """Write the log of what administrators did."""
-        connection.execute(
-            sa.insert(tables.log).values(at=time.time(), key=who, action=action, about=about)
-        )
+        new = {"at": time.time(), "key": who, "action": action, "about": about}
+        rows.insert(connection, tables.log, [new])
 
 
 def tenant_of(
@@ -496,7 +476,6 @@ def tenant_of(
 
 
 def witness_of(settings: Settings, instance: str) -> Witness | None:
-    """The witness that the settings name."""
     if settings.witness is None:
         return None
     assert settings.witness_key is not None

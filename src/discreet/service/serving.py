@@ -7,7 +7,6 @@ import socket
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TextIO
@@ -15,52 +14,44 @@ from typing import TextIO
 import uvicorn
 from starlette.applications import Starlette
 
-from discreet.service import logs
+from discreet.service import connections, logs
 from discreet.service.app import application
-from discreet.service.connections import guarded
 from discreet.service.server import Server
-from discreet.service.settings import RelaySettings, Settings
+from discreet.service.settings import Settings
 
-Listens = Settings | RelaySettings  # say where a server listens
 SWITCH_SECONDS = 0.0005  # the writer's thread waits no longer for a busy event loop
 
 
 def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
     """Serve until interrupted: finish the commit at hand, return leases, stop."""
     logs.begin(out)
-    check_port(settings)
+    check_port(settings.host, settings.port)
     if settings.metrics_port is not None:
-        host = settings.metrics_host or settings.host
-        check_port(replace(settings, host=host, port=settings.metrics_port, metrics_port=None))
+        check_port(settings.metrics_host or settings.host, settings.metrics_port)
     # The first bandit that opens needs it: a third of a second, beside what else has to be done.
     threading.Thread(target=import_module, args=("scipy.special",), daemon=True).start()
     app = application(settings)
     server = app.state.server
-    for line in _warnings(settings) + _of_the_store(server):
+    warn_if_open(settings.host)
+    for line in _warnings(server):
         logs.record(logging.WARNING, line)
     if server.first_admin_key is not None:
         print(f"admin key, shown once: {server.first_admin_key}", file=out)
-    admin = server.keys.some_admin()
+    admin, here = server.keys.some_admin(), address(settings.host, settings.port)
     if admin and (server.first_admin_key is not None or settings.demo or out.isatty()):
         link = app.state.dashboard.sessions.link(admin)
-        print(f"dashboard, a link that works once: {address(settings)}enter/{link}", file=out)
-    logs.record(logging.INFO, f"discreet serves {address(settings)}")
-    run(app, settings)
+        print(f"dashboard, a link that works once: {here}enter/{link}", file=out)
+    logs.record(logging.INFO, f"discreet serves {here}")
+    run(app, settings.host, settings.port, settings.address_connections)
 
 
-def run(app: Starlette, settings: Listens) -> None:
-    """Serve an application until interrupted; what is logged is logs.py's."""
-    config = uvicorn.Config(
+def run(app: Starlette, host: str, port: int, per_address: int) -> None:
+    config = connections.config(
         app,
-        host=settings.host,
-        port=settings.port,
-        log_config=None,
-        log_level="warning",
-        access_log=False,  # paths can hold event ids
-        server_header=False,
+        host,
+        port,
+        per_address,
         loop="uvloop",
-        http=guarded(settings.address_connections),
-        ws="none",
         lifespan="on",
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
@@ -70,47 +61,44 @@ def run(app: Starlette, settings: Listens) -> None:
         uvicorn.Server(config).run()
 
 
-def address(settings: Listens) -> str:
-    """Where it listens, for people."""
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"http://{host}:{settings.port}/"
+def address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def check_port(settings: Listens) -> None:
+def check_port(host: str, port: int) -> None:
     """Say at once if the port is taken, before the store is touched."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((settings.host, settings.port))
+            probe.bind((host, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise ValueError(
-                    f"port {settings.port} is in use; stop the other program or choose --port"
+                    f"port {port} is in use; stop the other program or choose --port"
                 ) from None
-            raise ValueError(f"cannot listen on {settings.host}: {error.strerror}") from None
+            raise ValueError(f"cannot listen on {host}: {error.strerror}") from None
 
 
-def _of_the_store(server: Server) -> list[str]:
+def warn_if_open(host: str) -> None:
+    """Say it if others than this machine reach what is served."""
+    if not is_loopback(host):
+        outside = f"{host} can be reached from outside: put TLS in front, keys travel in clear"
+        logs.record(logging.WARNING, outside)
+
+
+def _warnings(server: Server) -> list[str]:
     found = []
     if not server.has_admin_key():
         found.append(
             "DISCREET_ADMIN_KEY is not an admin key of this store, which stays as it is: set it to "
             "one, or run `discreet keys rotate`"
         )
-    name = server.settings.personalizer
+    settings = server.settings
+    name = settings.personalizer
     if name is not None and not server.has_bandit(name):
         found.append(f"there is no bandit {name!r} yet for --personalizer: create it")
-    return found
-
-
-def _warnings(settings: Settings) -> list[str]:
-    found = []
-    if not is_loopback(settings.host):
-        found.append(
-            f"{settings.host} can be reached from outside: put TLS in front, keys travel in clear"
-        )
-    if not settings.demo and _on_one_disk(settings):
+    if not settings.demo and on_one_disk(settings):
         found.append(
             f"store and secrets ({settings.secrets}) lie on the same disk: a thief of both can "
             "read the last batch of rewards; choose --secrets on another"
@@ -118,7 +106,7 @@ def _warnings(settings: Settings) -> list[str]:
     return found
 
 
-def _on_one_disk(settings: Settings) -> bool:
+def on_one_disk(settings: Settings) -> bool:
     """Whether an SQLite store and the secrets are (or will be) on one device."""
     if not settings.store.startswith("sqlite:///"):
         return False

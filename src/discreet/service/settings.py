@@ -7,8 +7,10 @@ import difflib
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 from discreet.privacy.noise import Noise
 from discreet.service.definitions import NAME
@@ -20,43 +22,27 @@ LONGEST = 2**16  # bytes of a file that holds a value
 
 @dataclass(frozen=True)
 class Settings:
-    """How a server runs.
+    """How a server runs."""
 
-    store         sqlite:///file or postgresql://user:password@host/database
-    secrets       folder for keys and the fence; better on another disk than the store
-    host, port    where it listens
-    personalizer  name of the bandit that the Personalizer API serves; none: no such API
-    demo          a temporary store, played by simulated people
-    witness       URL of a `discreet witness`, which notices snapshots; none: nobody does
-    witness_key   the secret of the witness
-    admin_key     the admin key, set from outside; none: made at the first start, shown once
-    admin_key_file  holds it; if there is no such file the first start makes it, mode 0600
-    body_limit    most bytes of a request
-    public_rate   calls a second that an address may make without a key, or with a wrong one
-    address_connections  that an address may have at once; behind a proxy all have its address
-    metrics_port  where /metrics is served without a key, with all its numbers; none: nowhere
-    metrics_host  the address for that; none: as `host`
-    log           what is logged: "requests", or "events" alone
-    noise         for tests only: another source than SecureNoise
-    """
-
-    store: str = "sqlite:///discreet.db"
-    secrets: Path = Path("discreet-secrets")
-    host: str = "127.0.0.1"
-    port: int = 8360
-    personalizer: str | None = None
-    demo: bool = False
-    witness: str | None = None
-    witness_key: str | None = field(default=None, repr=False)
-    admin_key: str | None = field(default=None, repr=False)
-    admin_key_file: Path | None = None
-    body_limit: int = 4 * 2**20
-    public_rate: float = 100.0
-    address_connections: int = 250
-    metrics_port: int | None = None
-    metrics_host: str | None = None
-    log: str = "requests"
-    noise: Noise | None = field(default=None, repr=False)
+    store: str = "sqlite:///discreet.db"  # or postgresql://user:password@host/database
+    secrets: Path = Path("discreet-secrets")  # keys and the fence; better on another disk
+    host: str = "127.0.0.1"  # where it listens
+    port: int = 8360  # for that
+    personalizer: str | None = None  # bandit of the Personalizer API; none: no such API
+    witness: str | None = None  # URL of a `discreet witness`, which notices snapshots
+    witness_key: str | None = field(default=None, repr=False)  # its secret
+    admin_key: str | None = field(default=None, repr=False)  # none: made at the first start
+    admin_key_file: Path | None = None  # holds it; if it is not there the first start makes it
+    body_limit: int = 4 * 2**20  # most bytes of a request
+    public_rate: float = 100.0  # calls a second of an address without a key, or with a wrong one
+    public_share: float = 0.1  # of a window of local trust that an address may fill with reports
+    # without a key, at once and again in each hour; 0: reports need a key; 1: all of it
+    address_connections: int = 250  # of an address at once; behind a proxy all have its address
+    metrics_port: int | None = None  # for /metrics without a key, with all its numbers
+    metrics_host: str | None = None  # the address for that; none: as `host`
+    log: str = "requests"  # what is logged, or "events" alone
+    demo: bool = False  # a temporary store, played by simulated people
+    noise: Noise | None = field(default=None, repr=False)  # for tests: another one than SecureNoise
 
     def __post_init__(self) -> None:
         ports = {"PORT": self.port, "METRICS_PORT": self.metrics_port}
@@ -76,6 +62,7 @@ class Settings:
                 "PUBLIC_RATE must be a number of calls a second, above 0": 0
                 < self.public_rate
                 < math.inf,
+                "PUBLIC_SHARE must be a number from 0 to 1": 0 <= self.public_share <= 1,
                 "ADDRESS_CONNECTIONS must be at least 1": self.address_connections >= 1,
                 "LOG must be requests or events": self.log in ("requests", "events"),
             },
@@ -85,20 +72,17 @@ class Settings:
     def from_environment(
         cls, environment: Mapping[str, str] | None = None, **flags: object
     ) -> "Settings":
-        """Flags that were given, else variables, else defaults."""
-        found = read_variables("DISCREET_", _VARIABLES, environment, **flags)
+        found = read_variables("DISCREET_", cls, environment, **flags)
         to = (os.environ if environment is None else environment).get(f"{_MADE}_FILE")
         return cls(**found, admin_key_file=Path(to) if to else None)  # type: ignore[arg-type]
 
 
 def read_variables(
-    prefix: str,
-    variables: Variables,
-    environment: Mapping[str, str] | None = None,
-    **flags: object,
+    prefix: str, kind: type, environment: Mapping[str, str] | None = None, **flags: object
 ) -> dict[str, object]:
     """Flags that were given, and variables (or files that they name) for those that were not."""
     given = os.environ if environment is None else environment
+    variables = readers(kind)
     _assert_known(prefix, variables, given)
     found: dict[str, object] = {}
     for name, read in variables.items():
@@ -110,6 +94,22 @@ def read_variables(
                 raise ValueError(f"{prefix}{name.upper()} must be a number") from None
     found.update({name: value for name, value in flags.items() if value is not None})
     return found
+
+
+def readers(kind: Any) -> Variables:
+    """Settings that a variable may state, and how its text is read: by their types."""
+    found = {}
+    for setting in fields(kind):
+        stated = setting.type
+        is_optional = isinstance(stated, UnionType)
+        plain = get_args(stated)[0] if is_optional else get_origin(stated) or stated
+        if plain in _READERS and not setting.name.endswith("_file"):
+            found[setting.name] = _READERS[plain]
+    return found
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(",") if name)
 
 
 def text_of(name: str, given: Mapping[str, str]) -> str | None:
@@ -156,60 +156,42 @@ def _assert_all(prefix: str, claims: Mapping[str, bool]) -> None:
 
 
 _MADE = "DISCREET_ADMIN_KEY"  # whose file the first start makes
-_OTHERS = ("DISCREET_RELAY_", "DISCREET_CHROMIUM")  # another program's, which has its own check
-_VARIABLES: Variables = {
-    "store": str,
-    "secrets": Path,
-    "host": str,
-    "port": int,
-    "personalizer": str,
-    "witness": str,
-    "witness_key": str,
-    "admin_key": str,
-    "body_limit": int,
-    "public_rate": float,
-    "address_connections": int,
-    "metrics_port": int,
-    "metrics_host": str,
-    "log": str,
+_READERS: dict[Any, Callable[[str], object]] = {
+    str: str,
+    int: int,
+    float: float,
+    Path: Path,
+    tuple: _names,
 }
+_OTHERS = ("DISCREET_RELAY_", "DISCREET_CHROMIUM")  # another program's, which has its own check
 
 
 @dataclass(frozen=True)
 class RelaySettings:
-    """How a relay runs.
+    """How a relay runs."""
 
-    server         address of the decision server
-    key            an API key of that server with the scope relay
-    bandits        whose reports it carries
-    store          sqlite:///file, for the open batches
-    host, port     where it listens
-    wait           seconds after which a batch goes that has its minimum, or is dropped
-    minimum        reports below which a batch is dropped, whatever the server's terms say
-    tick           seconds between two looks at the batches: they go then, and at no other time
-    person_header  a header that a login in front of the relay sets, and that says who sends; none:
-                   devices say it themselves
-    body_limit     most bytes of a request
-    public_rate    reports a second that an address may send
-    address_connections  that an address may have at once; behind a proxy all have its address
-    """
-
-    server: str = ""
-    key: str = field(default="", repr=False)
-    bandits: tuple[str, ...] = ()
-    store: str = "sqlite:///relay.db"
-    host: str = "127.0.0.1"
-    port: int = 8361
-    wait: float = 86400.0
-    minimum: int = 50
-    tick: float = 10.0
-    person_header: str | None = None
-    body_limit: int = 256 * 1024  # a report of 128 columns, sealed and spelled
-    public_rate: float = 100.0
-    address_connections: int = 250
+    server: str = ""  # address of the decision server
+    key: str = field(default="", repr=False)  # of that server's API, with the scope relay
+    bandits: tuple[str, ...] = ()  # whose reports it carries
+    store: str = "sqlite:///relay.db"  # for the open batches
+    host: str = "127.0.0.1"  # where it listens
+    port: int = 8361  # for that
+    wait: float = 86400.0  # seconds after which a batch goes that has its minimum, or is dropped
+    minimum: int = 50  # reports below which a batch is dropped, whatever the server's terms say
+    tick: float = 10.0  # seconds between two looks at the batches: they go then alone
+    person_header: str | None = None  # that a login in front of the relay sets: who sends
+    person_key: str | None = field(default=None, repr=False)  # of the application that knows people
+    # and signs their names (`relay.app.signed`); none: any name will do
+    body_limit: int = 256 * 1024  # bytes of a request: a report of 128 columns, sealed and spelled
+    public_rate: float = 100.0  # reports a second of an address
+    address_connections: int = 250  # of an address at once; behind a proxy all have its address
 
     def __post_init__(self) -> None:
-        claims = {"PUBLIC_RATE must be above 0": self.public_rate > 0}
+        claims = {
+            "PUBLIC_RATE must be above 0": self.public_rate > 0,
+            f"PERSON_KEY must have at least {SHORTEST_ADMIN} characters": self.person_key is None
+            or len(self.person_key) >= SHORTEST_ADMIN,
+        }
         _assert_all("DISCREET_RELAY_", _ports({"PORT": self.port}) | claims)
         if not self.server.startswith(("https://", "http://")):
             raise ValueError("--server must be the decision server's address: https://...")
@@ -227,26 +209,4 @@ class RelaySettings:
 
     @classmethod
     def from_environment(cls, **flags: object) -> "RelaySettings":
-        """Flags that were given, else variables, else defaults."""
-        return cls(**read_variables("DISCREET_RELAY_", _RELAY_VARIABLES, **flags))  # type: ignore[arg-type]
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name for name in text.split(",") if name)
-
-
-_RELAY_VARIABLES: Variables = {
-    "server": str,
-    "key": str,
-    "bandits": _names,
-    "store": str,
-    "host": str,
-    "port": int,
-    "wait": float,
-    "minimum": int,
-    "tick": float,
-    "person_header": str,
-    "body_limit": int,
-    "public_rate": float,
-    "address_connections": int,
-}
+        return cls(**read_variables("DISCREET_RELAY_", cls, **flags))  # type: ignore[arg-type]

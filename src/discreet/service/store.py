@@ -9,7 +9,6 @@ import fcntl
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -152,6 +151,13 @@ keys = _table(
     rate=_optional(_REAL),  # requests a second; none: no limit
     created=_REAL,
     revoked=_optional(_REAL),
+    share=_optional(_REAL),  # of a horizon or of each window; none: see keys.py
+)
+shares = _table(
+    "shares",  # rounds that applications have taken, where there is a limit
+    {"bandit": _TEXT, "owner": _TEXT},
+    window=_INTEGER,  # of which; 0: of the horizon
+    taken=_BIG,
 )
 logouts = _table(
     "logouts",  # of the dashboard: sessions that were ended, while their cookies would still work
@@ -304,9 +310,9 @@ class Store:
                 with self.engine.begin() as connection:
                     yield connection
             except (sa.exc.OperationalError, sa.exc.InternalError, sa.exc.InterfaceError) as error:
-                raise unavailable() from error
+                raise Problem("store-unavailable") from error
             except (sa.exc.TimeoutError, sa.exc.PendingRollbackError) as error:
-                raise unavailable() from error
+                raise Problem("store-unavailable") from error
 
     def forget_commits(self) -> None:
         """Empty SQLite's log, whose frames say in which order rows were written, and deleted.
@@ -322,7 +328,7 @@ class Store:
                 cursor.execute("PRAGMA busy_timeout = 0")
                 cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             except sqlite3.OperationalError as error:
-                raise unavailable() from error
+                raise Problem("store-unavailable") from error
             finally:
                 cursor.execute(_PATIENCE)
                 pooled.close()
@@ -373,25 +379,6 @@ class Store:
             ) from None
 
 
-def add_bandit(connection: Connection, name: str, definition: str, **opened: Any) -> None:
-    """Store the row of a new bandit; `opened` is its first window."""
-    connection.execute(
-        sa.insert(bandits).values(
-            name=name,
-            definition=definition,
-            created=time.time(),
-            retired=False,
-            version=1,
-            **opened,
-        )
-    )
-
-
-def unavailable() -> Problem:
-    """The store cannot be used now: nothing was acknowledged, and a retry is safe."""
-    return Problem(
-        503,
-        "store-unavailable",
-        "The store cannot be reached or is full.",
-        "Nothing was changed or acknowledged. Send the same request again in a few seconds.",
-    )
+def all_bandits(connection: Connection) -> list[Any]:
+    """The rows of all bandits but for their learners, in the order of their names."""
+    return list(connection.execute(sa.select(*LIGHT).order_by(bandits.c.name)))

@@ -35,7 +35,6 @@ _FORGOTTEN = (  # ids that were settled long ago, whose key is gone by now
 
 
 async def forever(server: Server) -> None:
-    """Until cancelled."""
     swept = read = beaten = 0.0
     state, crowd = "", beats.Crowd()
     while True:

@@ -13,43 +13,19 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from msgspec import UNSET, UnsetType, to_builtins
+from msgspec import UNSET, UnsetType
 from sqlalchemy.engine import Connection
 
 from discreet.evaluation.worth import Value
 from discreet.privacy import Guarantee
 from discreet.privacy.noise import Noise
+from discreet.service import rows
 from discreet.service import store as tables
 from discreet.service.live import Live
 from discreet.service.replies import ReportCounts
 from discreet.service.schema import Definition
 from discreet.service.vault import Vault
 from discreet.state import from_bytes, to_bytes
-
-_WINDOWS = tables.windows.c
-_WINDOW = sa.and_(
-    _WINDOWS.bandit == sa.bindparam("b_bandit"),
-    _WINDOWS.epoch == sa.bindparam("b_epoch"),
-    _WINDOWS.number == sa.bindparam("b_number"),
-)
-_STORED = sa.select(_WINDOWS.sequence, _WINDOWS.key).where(_WINDOW)
-_SUM = sa.select(_WINDOWS.sum).where(_WINDOW)
-_SAVE = (
-    sa.update(tables.windows)
-    .where(_WINDOW)
-    .values({name: sa.bindparam(name) for name in ("sum", "key", "sequence")})
-)
-_END = sa.update(tables.windows).where(_WINDOW)
-_LEARNER = sa.select(tables.bandits.c.learner).where(
-    tables.bandits.c.name == sa.bindparam("b_bandit")
-)
-_PENDING = tables.pending.c
-_WAITING = (  # decisions that count
-    sa.select(_PENDING.round)
-    .where(_PENDING.bandit == sa.bindparam("b_bandit"), _PENDING.epoch == sa.bindparam("b_epoch"))
-    .where(_PENDING.round < sa.bindparam("b_horizon"))
-    .limit(1)
-)
 
 Stored = tuple[int, bytes | None]  # sums of an open window: their sequence, and as `seal` left them
 
@@ -70,13 +46,7 @@ def counts_round(definition: Definition, number: int) -> bool:
 
 
 class Tenant(ABC):
-    """A bandit under some trust. A subclass says what is learnt, and what a thief may find of it.
-
-    definition   what the bandit is
-    name         of the bandit
-    epoch        of the store
-    noise        of the windows that open
-    """
+    """A bandit under some trust; a subclass says what is learnt, and what a thief may find."""
 
     learner: Any
     is_public: ClassVar[bool]  # whether everybody may read its policy
@@ -85,10 +55,7 @@ class Tenant(ABC):
     def __init__(
         self, definition: Definition, name: str = "", epoch: str = "", noise: Noise | None = None
     ) -> None:
-        self.definition = definition
-        self.name = name
-        self.epoch = epoch
-        self.noise = noise
+        self.definition, self.name, self.epoch, self.noise = definition, name, epoch, noise
         self.version = 0  # of the policy
         self.sequence = 0  # of the sums in memory
         self.key = b""  # name of the key that sealed them: another history has another one
@@ -96,7 +63,6 @@ class Tenant(ABC):
 
     @property
     def tag(self) -> str:
-        """Of the policy."""
         return f"{self.epoch}-{self.version}"
 
     # -- what a subclass says ----------------------------------------------------------------------
@@ -155,8 +121,9 @@ class Tenant(ABC):
         waits = self.definition.reward.default is not None
         if not waits or horizon is None or not row.learning or row.window_end < horizon:
             return False
-        here = {"b_bandit": row.name, "b_epoch": row.epoch, "b_horizon": horizon}
-        return connection.execute(_WAITING, here).first() is not None
+        pending = tables.pending.c
+        own = pending.bandit == row.name, pending.epoch == row.epoch, pending.round < horizon
+        return connection.execute(sa.select(pending.round).where(*own).limit(1)).first() is not None
 
     def counts(self) -> ReportCounts | UnsetType:
         """How many reports came, where devices send them."""
@@ -177,17 +144,19 @@ class Tenant(ABC):
         self.begin()
         self.version = self.sequence = 1
         definition = self.definition.normalised().decode()
-        tables.add_bandit(connection, self.name, definition, **self._opened(1))
+        new = {"name": self.name, "definition": definition, "created": time.time()}
+        begun = {"version": 1, "retired": False, **self._opened(1)}
+        rows.insert(connection, tables.bandits, [new | begun])
         self._store_window(connection, vault, 1)
 
     def resume(self, connection: Connection, vault: Vault, row: Any) -> None:
         """Take over what other replicas have done since."""
-        here = self._here(row)
-        sequence, key = connection.execute(_STORED, here).one()
+        here = _open_window(row)
+        sequence, key = rows.one(connection, tables.windows, "sequence", "key", **here)
         found = (row.version, sequence, bytes(key or b""))
         if (self.version, self.sequence, self.key) == found:
             return
-        sums = connection.execute(_SUM, here).scalar_one()
+        (sums,) = rows.one(connection, tables.windows, "sum", **here)
         self.load(connection, vault, row, (sequence, None if sums is None else bytes(sums)))
         self.version, self.sequence, self.key = found
 
@@ -196,16 +165,12 @@ class Tenant(ABC):
         self.sequence += 1
         sums, self.key = self.seal(vault)
         new = {"sum": sums, "key": self.key or None, "sequence": self.sequence}
-        connection.execute(_SAVE, self._here(row) | new)
+        rows.update(connection, tables.windows, _open_window(row), **new)
 
     def turn(self, connection: Connection, vault: Vault, row: Any) -> None:
         """Close the full window and open the next one, under the bandit's row lock."""
-        released = self.close(connection, row)
-        now = time.time()
-        rounds = row.window_end - row.window_start
-        release = {"window": row.window, "rounds": rounds, **released, "at": now}
-        end = {"sum": None, "release": json.dumps(release), "closed": now}
-        connection.execute(_END.values(**end), self._here(row))
+        released = {"rounds": row.window_end - row.window_start, **self.close(connection, row)}
+        self._publish(connection, row, released)
         self.sequence += 1
         self._open_next(connection, vault, row)
 
@@ -214,31 +179,39 @@ class Tenant(ABC):
     ) -> None:
         """After a restore: go on in a new epoch, in a window of another name."""
         stays = self.restart(connection, vault, row)
-        connection.execute(_END.values(sum=None), self._here(row))
+        rows.update(connection, tables.windows, _open_window(row), sum=None)
         self.epoch = epoch
         self.sequence = 1
         self._open_next(connection, vault, row, retired=retired, alarm=None, **stays)
 
     def begin_with(
-        self, connection: Connection, vault: Vault, row: Any, log: tuple[Any, Any], about: Any
+        self,
+        connection: Connection,
+        vault: Vault,
+        row: Any,
+        log: tuple[Any, Any],
+        about: dict[str, Any],
     ) -> None:
         """Before the first decision: the window that is open is dropped, and one opens that knows
         an old log (rows in the ball of the norm bound, rewards)."""
         self.learner = self.new()
-        self.learner.warm_start(*log, public=about.public)
+        self.learner.warm_start(*log, public=about["public"])
         self.begin()
-        now = time.time()
-        release = {"window": row.window, "rounds": 0, "at": now, "history": to_builtins(about)}
-        end = {"sum": None, "release": json.dumps(release), "closed": now}
-        connection.execute(_END.values(**end), self._here(row))
+        self._publish(connection, row, {"rounds": 0, "history": about})
         self.sequence += 1
         self._open_next(connection, vault, row)
 
+    def _publish(self, connection: Connection, row: Any, released: dict[str, Any]) -> None:
+        """The window is closed: what was released of it, in place of its sums."""
+        now = time.time()
+        release = json.dumps({"window": row.window, **released, "at": now})
+        end = {"sum": None, "release": release, "closed": now}
+        rows.update(connection, tables.windows, _open_window(row), **end)
+
     def _open_next(self, connection: Connection, vault: Vault, row: Any, **changed: Any) -> None:
         self.version = row.version + 1
-        values = {"version": self.version, **self._opened(row.window + 1), **changed}
-        where = tables.bandits.c.name == self.name
-        connection.execute(sa.update(tables.bandits).where(where).values(**values))
+        new = {"version": self.version, **self._opened(row.window + 1), **changed}
+        rows.update(connection, tables.bandits, {"name": self.name}, **new)
         self._store_window(connection, vault, row.window + 1)
 
     def _opened(self, number: int) -> dict[str, Any]:
@@ -258,29 +231,18 @@ class Tenant(ABC):
     def _store_window(self, connection: Connection, vault: Vault, number: int) -> None:
         """Write the window that has just opened, and its policy."""
         sums, self.key = self.seal(vault)
-        of_bandit = {"bandit": self.name, "epoch": self.epoch}
-        connection.execute(
-            sa.insert(tables.windows).values(
-                **of_bandit,
-                number=number,
-                rounds=self.window()[1],
-                sequence=self.sequence,
-                sum=sums,
-                key=self.key or None,
-            )
-        )
-        policy = json.dumps(self.policy()).encode()
-        connection.execute(
-            sa.insert(tables.policies).values(
-                **of_bandit, version=self.version, policy=policy, at=time.time()
-            )
-        )
+        here = {"bandit": self.name, "epoch": self.epoch}
+        window = {"number": number, "rounds": self.window()[1], "sequence": self.sequence}
+        sealed = {"sum": sums, "key": self.key or None}
+        rows.insert(connection, tables.windows, [here | window | sealed])
+        policy = {"policy": json.dumps(self.policy()).encode(), "at": time.time()}
+        rows.insert(connection, tables.policies, [here | {"version": self.version} | policy])
 
     def _state(self, connection: Connection) -> dict[str, Any]:
         """The learner's state as the open window began."""
-        stored = connection.execute(_LEARNER, {"b_bandit": self.name}).scalar_one()
+        (stored,) = rows.one(connection, tables.bandits, "learner", name=self.name)
         return from_bytes(bytes(stored))
 
-    def _here(self, row: Any) -> dict[str, Any]:
-        """The open window of a bandit's row, for the statements on top."""
-        return {"b_bandit": row.name, "b_epoch": row.epoch, "b_number": row.window}
+
+def _open_window(row: Any) -> dict[str, Any]:
+    return {"bandit": row.name, "epoch": row.epoch, "number": row.window}

@@ -21,7 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
 
 from discreet.arrays import Array
-from discreet.privacy.budget import person_text
+from discreet.privacy.people import person_text
 
 PREFIX = "dt1."  # of every token; no id may begin so
 RUN_BYTES = 8
@@ -36,22 +36,14 @@ _FROM_URL = bytes.maketrans(b"-_+/=", b"+/!!!")  # the other alphabet is no spel
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """What a token holds.
+    """What a token holds."""
 
-    run           of the server that decided
-    round         its number
-    row           (dim,), in the unit ball
-    probability   of the action that was chosen
-    deadline      seconds since 1970; inf if none
-    person        a pseudonym; NOBODY where rounds are protected
-    """
-
-    run: bytes
-    round: int
-    row: Any
-    probability: float
-    deadline: float
-    person: bytes = NOBODY
+    run: bytes  # of the server that decided
+    round: int  # its number
+    row: Any  # (dim,), in the unit ball
+    probability: float  # of the action that was chosen
+    deadline: float  # seconds since 1970; inf if none
+    person: bytes = NOBODY  # a pseudonym; NOBODY where rounds are protected
 
 
 def derived(master: bytes, *purpose: bytes) -> bytes:
@@ -61,11 +53,7 @@ def derived(master: bytes, *purpose: bytes) -> bytes:
 
 
 class Sealer:
-    """Seals the decisions of one run, and opens those of any run of the same instance.
-
-    master   key of the instance
-    run      of this server
-    """
+    """Seals the decisions of one run, and opens those of any run of the same instance."""
 
     def __init__(self, master: bytes, run: bytes) -> None:
         if len(run) != RUN_BYTES:

@@ -43,10 +43,7 @@ class MissingSecret(RuntimeError):  # noqa: N818 - it states a fact
 
 
 class WrongFolder(ValueError):  # noqa: N818 - it states a fact
-    """The secrets of a store that is in use are not there.
-
-    folder   that was looked into
-    """
+    """The secrets of a store that is in use are not there."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
@@ -116,6 +113,31 @@ class Vault:
         self.master = self._master()
         self._ahead = ThreadPoolExecutor(1, "next-key")
         self._next: dict[tuple[str, str], tuple[int, Future[tuple[bytes, bytes]]]] = {}
+
+    def probe(self) -> None:
+        """Raise ValueError if the folder's file system lacks what keys and fence rely on: names
+        that appear whole, and locks that keep a second one out."""
+        path = self.folder / f".probe.{secrets.token_hex(4)}"
+        locks = False
+        try:
+            make_once(path, b"probe")
+            with path.open() as first, path.open() as second, exclusive(first.fileno()):
+                try:
+                    fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    locks = True
+        except OSError as error:
+            raise ValueError(
+                f"the secrets folder {self.folder} cannot be used ({error.strerror}): its file "
+                "system needs links, locks and syncs (docs/operating.md has the list)"
+            ) from None
+        finally:
+            path.unlink(missing_ok=True)
+        if not locks:
+            raise ValueError(
+                f"the secrets folder {self.folder} cannot be used: its file system gives one lock "
+                "to two, so servers that share it would lose keys"
+            )
 
     def close(self) -> None:
         """Finish the keys that are being written."""

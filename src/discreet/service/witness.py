@@ -21,7 +21,7 @@ import urllib.request
 import msgspec
 
 from discreet.service.errors import Problem
-from discreet.service.fence import Grip, Mark, rolled_back
+from discreet.service.fence import Grip, Mark
 
 PATH = "/v1/words/"
 SECONDS = 3.0  # to wait for an answer: the bandit's lock is held
@@ -29,32 +29,20 @@ WORD_BYTES = 16
 
 
 class Word(msgspec.Struct):
-    """What the witness holds for an instance; none before the first.
+    """What the witness holds for an instance; none before the first."""
 
-    word   the last one; null before the first
-    """
-
-    word: str | None = None
+    word: str | None = None  # the last one; null before the first
 
 
 class Move(msgspec.Struct, forbid_unknown_fields=True):
-    """Put `after` in the place of `before`.
+    """Put `after` in the place of `before`."""
 
-    before   what the caller takes it to hold
-    after    what it shall hold
-    """
-
-    before: str | None
-    after: str
+    before: str | None  # what the caller takes it to hold
+    after: str  # what it shall hold
 
 
 class Witness:
-    """The word of one instance.
-
-    url       of a server that `discreet witness` runs
-    key       that it was started with
-    instance  whose word this is
-    """
+    """The word of one instance."""
 
     def __init__(self, url: str, key: str, instance: str) -> None:
         if not url.startswith(("http://", "https://")):
@@ -64,7 +52,6 @@ class Witness:
         self._mine = ""  # the last word that this process announced
 
     def read(self) -> str | None:
-        """The word that stands there."""
         _, found = self._ask(None)
         return found
 
@@ -72,7 +59,7 @@ class Witness:
         """Put a new word there, or refuse: somebody else has gone on from where we are."""
         present = self.read()
         if present not in self.expected(grip.last_of("witness"), stored):
-            raise rolled_back()
+            raise Problem("rolled-back")
         self.move(grip, stored, epoch, present)
 
     def move(self, grip: Grip, stored: int, epoch: str, present: str | None) -> None:
@@ -82,7 +69,7 @@ class Witness:
         self._mine = word
         status, found = self._ask(Move(before=present, after=word))
         if status == 409 and found != word:
-            raise rolled_back()
+            raise Problem("rolled-back")
 
     def expected(self, last: Mark | None, stored: int) -> list[str | None]:
         """Words that may stand there, from the last one announced and the database's sequence."""
@@ -105,17 +92,6 @@ class Witness:
         except urllib.error.HTTPError as error:
             if error.code == 409:
                 return 409, msgspec.json.decode(error.read(), type=Word).word
-            raise unavailable() from None
+            raise Problem("witness-unavailable") from None
         except (OSError, http.client.HTTPException, msgspec.DecodeError):
-            raise unavailable() from None
-
-
-def unavailable() -> Problem:
-    """The witness gave no answer, or not one of a witness."""
-    return Problem(
-        503,
-        "witness-unavailable",
-        "The witness cannot be asked.",
-        "Nothing was changed. Decisions and rewards of open windows go on; see that the witness "
-        "runs and that its key is right.",
-    )
+            raise Problem("witness-unavailable") from None

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TextIO
 
 import msgspec
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,8 +17,10 @@ from starlette.routing import Route
 from discreet.service import logs
 from discreet.service.asgi import answer, problem
 from discreet.service.bodies import decoded
+from discreet.service.connections import MOST
 from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import SHORTEST_ADMIN
+from discreet.service.serving import run
 from discreet.service.witness import PATH, Move, Word
 
 _NAME = re.compile(r"[0-9a-f]{32}")
@@ -28,10 +29,7 @@ _MOVE = msgspec.json.Decoder(Move)
 
 
 class Words:
-    """The words, in a file; a change is on disk when it is answered.
-
-    file  an SQLite database of its own, made where there is none
-    """
+    """The words, in a file; a change is on disk when it is answered."""
 
     def __init__(self, file: Path) -> None:
         unusable = ValueError(f"{file} cannot be used: choose another --file")
@@ -49,7 +47,6 @@ class Words:
             raise unusable from None
 
     def read(self, instance: str) -> str | None:
-        """The word of an instance."""
         found = self._connection.execute(
             "SELECT word FROM words WHERE instance = ?", (instance,)
         ).fetchone()
@@ -69,7 +66,6 @@ class Words:
         return done.rowcount == 1
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
 
@@ -107,7 +103,6 @@ async def _answered(words: Words, key: str, request: Request) -> Response:
 
 
 def serve(file: Path, key: str | None, host: str, port: int, out: TextIO = sys.stderr) -> None:
-    """Serve until interrupted."""
     if key is None or len(key) < SHORTEST_ADMIN:
         raise ValueError(
             f"set DISCREET_WITNESS_KEY to a secret of at least {SHORTEST_ADMIN} characters, here "
@@ -117,13 +112,6 @@ def serve(file: Path, key: str | None, host: str, port: int, out: TextIO = sys.s
     logs.begin(out)
     logs.record(logging.INFO, f"discreet witnesses at http://{host}:{port}")
     try:
-        uvicorn.run(
-            application(words, key),
-            host=host,
-            port=port,
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-        )
+        run(application(words, key), host, port, MOST)
     finally:
         words.close()

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from discreet.service.fence import RolledBack, rolled_back
-from discreet.service.store import unavailable
+from discreet.service.errors import Problem
+from discreet.service.fence import RolledBack
 
 Handler = Callable[[Sequence[Any]], Sequence[Any]]  # payloads -> results or exceptions
 
@@ -47,6 +47,10 @@ class Writer:
         future = self._loop.create_future()
         self._queue.put((group, handler, payload, future))
         return await future
+
+    async def alone(self, work: Callable[[], Any]) -> Any:
+        """What some work returns, by itself."""
+        return await self.do(object(), lambda _: [work()], None)
 
     def _run(self) -> None:
         before, took = 0, 0.0
@@ -99,8 +103,8 @@ def _results(jobs: list[Any]) -> Sequence[Any]:
 def _problem(error: Exception) -> Exception:
     """Disks that are full or gone, and files that another replica holds, are the store's."""
     if isinstance(error, RolledBack):
-        return rolled_back()
-    return unavailable() if isinstance(error, OSError) else error
+        return Problem("rolled-back")
+    return Problem("store-unavailable") if isinstance(error, OSError) else error
 
 
 def _settle(pairs: list[Any]) -> None:

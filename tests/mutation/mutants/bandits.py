@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import symmetric_to_vector
 from discreet.bandits import LinearBandit, People
 from discreet.bandits.window import sensitivity, totals
 from discreet.privacy import SeededNoise
-from discreet.privacy.mechanisms import symmetric_to_vector
 from mutants.kit import (
     DELTA,
     EPSILON,
@@ -311,9 +311,9 @@ MUTANTS = [
         (
             Edit(
                 "bandits.linear:LinearBandit._size",
-                "return self._at_first(",
+                "return self._schedule.size(",
                 "more = int(self._window is not None and self._window._terms[0][-1] > 0)\n"
-                "    return more + self._at_first(",
+                "    return more + self._schedule.size(",
             ),
         ),
     ),

@@ -9,8 +9,7 @@ from discreet.evaluation import ABTest, evaluate
 from discreet.evaluation.intervals import SPREAD
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.privacy.ledger import BudgetSpent
-from discreet.privacy.observation import observed
-from discreet.privacy.release import Release
+from discreet.privacy.release import Release, observed
 from mutants.kit import DELTA, Edit, Mutant
 
 OTHERS = [f"other {i}" for i in range(20)]
@@ -60,16 +59,28 @@ def valued(log: Mapping[str, Any], policy: Any, **more: Any) -> None:
     evaluate(log, policy, 1.0, DELTA, noise=SeededNoise(0), **about)
 
 
-def two_policies() -> float:
-    """How far a row moves the values of two policies that are alike, over what was booked."""
+def moved_by(row: Any, *rows: tuple[float, float], **more: Any) -> float:
+    """How far one row (action and reward) moves a release, over what was booked."""
     values, booked = [], 1.0
-    for reward in (0.0, 1.0):
-        log = {"action": np.zeros(11), "reward": np.append(np.full(10, 0.5), reward)}
+    log = {"action": np.zeros(11), "reward": np.full(11, 0.5)}
+    for log["action"][10], log["reward"][10] in rows:
         with observed("release") as seen:
-            valued(log, {"one": first, "other": first})
-        values.append(np.ravel(seen[-1].value))
-        booked = seen[-1].release.sensitivity
+            valued(log, {"one": first, "other": first}, **more)
+        values.append(np.ravel(seen[row].value))
+        booked = seen[row].release.sensitivity
     return float(np.linalg.norm(values[0] - values[1])) / booked
+
+
+def two_policies() -> float:
+    return moved_by(-1, (0, 0.0), (0, 1.0))
+
+
+def lost_row() -> float:
+    return moved_by(-1, (0, 1.0), (-1, 1.0))
+
+
+def lost_pilot() -> float:
+    return moved_by(0, (0, 1.0), (-1, 1.0), model="mean")
 
 
 def a_spent_ledger() -> float:
@@ -132,11 +143,37 @@ MUTANTS = [
         two_policies,
         (
             Edit(
-                "evaluation.off_policy:Sample.values",
-                "sensitivity=2 * math.sqrt(len(terms))",
+                "evaluation.off_policy:Estimates.values",
+                "sensitivity=2 * math.sqrt(policies)",
                 "sensitivity=2.0",
             ),
         ),
+        unit="of the booked move",
+    ),
+    Mutant(
+        "a count that costs",
+        "evaluate",
+        "How many rows can be read is released at its full weight, and is not free any more.",
+        "sensitivity",
+        1.0,
+        lost_row,
+        (
+            Edit(
+                "evaluation.off_policy:Estimates.values",
+                "COUNT * math.sqrt(policies)",
+                "math.sqrt(policies)",
+            ),
+        ),
+        unit="of the booked move",
+    ),
+    Mutant(
+        "a pilot's count that costs",
+        "evaluate",
+        "The number of rows that predict is released at its full weight beside their sum.",
+        "sensitivity",
+        1.0,
+        lost_pilot,
+        (Edit("evaluation.off_policy:Estimates._mean", "math.sqrt(3 / 4)", "1.0"),),
         unit="of the booked move",
     ),
     Mutant(

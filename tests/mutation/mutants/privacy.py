@@ -156,7 +156,7 @@ MUTANTS = [
         by_another_accountant,
         (
             Edit(
-                "privacy.budget:gaussian_mu",
+                "privacy.release:gaussian_mu",
                 "return mu * (1 - _ROUNDING)",
                 "return epsilon / math.sqrt(2 * math.log(1.25 / delta))",
             ),

@@ -1,7 +1,11 @@
-"""All attacks by name, one module for each room or part of one. Importing it imports every learner.
+"""All attacks by name. Importing it imports every learner.
 
-mechanisms, last_bits   sums   channels (and devices), shuffled   regression, regression_local
-bandits, behaviour (towards others), people, sparse   online   optimization
+mechanisms, last_bits, sums    one-shot mechanisms, and running sums by themselves
+lives                          learners that publish running sums
+channels, wire, shuffled       devices, reports on the wire, batches that a relay forwards
+bandits, behaviour, sparse     windows; what others see; choices and measurements
+online, optimization           batches and gradient sums; steps towards vertices, windows
+regression, evaluation         fits; experiments and logs
 """
 
 import importlib

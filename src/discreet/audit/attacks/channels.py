@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import Array
+from discreet.arrays import Array, symmetric_to_vector
 from discreet.audit.rows import Claim, attack
 from discreet.audit.views import each, log_ratio, rounded
 from discreet.bandits import Device, LocalServer, Promise, PublicPolicy
@@ -21,7 +21,6 @@ from discreet.local.questions import LARGEST, SMALLEST_CLIP, Channel, Question
 from discreet.local.state import PublicState
 from discreet.privacy import BallChannel, IntervalChannel, SeededNoise
 from discreet.privacy.channels import BinaryChannel
-from discreet.privacy.mechanisms import symmetric_to_vector
 from discreet.privacy.noise import Noise
 
 reported = partial(attack, room="local", kind="pure")
@@ -31,44 +30,32 @@ MATRIX = symmetric_to_vector(MATRIX / np.linalg.norm(MATRIX))
 
 
 def _channel(
-    name: str, make: Callable[[float], Channel], records: tuple[Any, Any], words: str
+    name: str, make: Callable[..., Channel], records: tuple[Any, Any], contributions: int = 1
 ) -> None:
+    @reported(name, contributions=contributions)
     def report(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-        channel = make(claim.epsilon)
+        """Two opposite records; one report of each person is seen, or all that they may send."""
+        k = claim.contributions
+        channel = make(claim.epsilon, contributions=k)
         record = np.asarray(records[neighbour])
-        sent = channel.privatize(np.tile(record, (runs, *np.ones(record.ndim, int))), noise)
-        along = np.sum((sent * records[1]).reshape(runs, -1), axis=1)
-        return rounded(np.stack([log_ratio(channel, sent, records), along], axis=1))
-
-    report.__doc__ = words
-    reported(name)(report)
+        sent = channel.privatize(np.tile(record, (k * runs, *np.ones(record.ndim, int))), noise)
+        along = np.sum((sent * records[1]).reshape(k * runs, -1), axis=1)
+        views = np.stack([log_ratio(channel, sent, records), along], axis=1)
+        return rounded(views.reshape(runs, k, 2).sum(axis=1))
 
 
-_channel(
-    "ball channel",
-    partial(BallChannel, 4),
-    (-E1, E1),
-    "Opposite unit vectors; one report of each person is seen.",
-)
-_channel(
-    "interval channel",
-    IntervalChannel,
-    (-1.0, 1.0),
-    "The two ends of the interval; one report of each person is seen.",
-)
-_channel(
-    "binary channel", BinaryChannel, (0.0, 1.0), "Yes or no; one report of each person is seen."
-)
-_channel(
-    "symmetric channel",
-    partial(BallChannel, 3),
-    (-MATRIX, MATRIX),
-    "The vector of a symmetric matrix of norm 1 against its negative; one report is seen.",
-)
+_channel("ball channel", partial(BallChannel, 4), (-E1, E1))
+_channel("ball channel, three reports of one user", partial(BallChannel, 4), (-E1, E1), 3)
+_channel("interval channel", IntervalChannel, (-1.0, 1.0))
+_channel("binary channel", BinaryChannel, (0.0, 1.0))
+_channel("symmetric channel", partial(BallChannel, 3), (-MATRIX, MATRIX))  # of a matrix of norm 1
 
 
 # log(p/q), p of the reports in the cap that is a fraction q of the sphere; a zero's are uniform.
-@reported("ball channel, zero against full", attainable=0.51)
+@reported(
+    "ball channel, zero against full", attainable=0.51,
+    lost="the attack: a zero and a unit vector are closer than two unit vectors",
+)  # fmt: skip
 def ball_zero(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The zero vector against a unit vector: a zero must not be recognisable."""
     channel = BallChannel(4, claim.epsilon)
@@ -77,15 +64,7 @@ def ball_zero(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Ar
     return np.stack([sent[:, 0], lengths], axis=1)
 
 
-@reported("ball channel, three reports of one user", contributions=3)
-def ball_user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """contributions=k: the sum of the log-likelihood ratios of one person's k reports."""
-    k = claim.contributions
-    channel = BallChannel(4, claim.epsilon, contributions=k)
-    records = (-E1, E1)
-    sent = channel.privatize(np.tile(records[neighbour], (k * runs, 1)), noise)
-    return rounded(log_ratio(channel, sent, records).reshape(runs, k).sum(axis=1))
-
+# -- devices that are asked by a hostile server ----------------------------------------------------
 
 E2 = np.eye(2)[0]
 SHARPEST = Question("moment", "moment", SMALLEST_CLIP, 1.0)  # any residual fills the channel
@@ -121,7 +100,7 @@ def hostile(claim: Claim, neighbour: int, noise: SeededNoise) -> Array:
 def hostile_report(claim: Claim, neighbour: int, noise: SeededNoise) -> Array:
     """The least clip that a device accepts, so that any residual fills the channel: its sign."""
     state = replace(PublicState.start(2, claim.epsilon, (SHARPEST,)), theta=0.5 * E2)
-    device = Device(state, Promise(epsilon=claim.epsilon), seed=0, noise=noise)
+    device = Device(state, Promise(claim.epsilon), seed=0, noise=noise)
     return _moment(state, device.answer(E2, 0.5 + (2 * neighbour - 1) * 1e-3).values)
 
 
@@ -140,7 +119,7 @@ KINDS = ("gram", "moment", "within", "square")
 
 def answered(honest: PublicState, changes: dict[str, Any], record: Array, noise: Noise) -> float:
     """1 if a device sends what an honest one could have sent, 0 if not; -1 if it refuses."""
-    device = Device(honest, Promise(epsilon=honest.epsilon), seed=0, noise=noise)
+    device = Device(honest, Promise(honest.epsilon), seed=0, noise=noise)
     try:
         asked = replace(honest, window=1, **changes)
         device.update(asked)
@@ -155,7 +134,7 @@ def answered(honest: PublicState, changes: dict[str, Any], record: Array, noise:
     return float(np.all(np.isfinite(report.values)) and np.all(channel.possible(report.values)))
 
 
-@reported("device, hostile states")
+@reported("device, hostile states", attainable=0.0, effort=0.2)
 @each
 def hostile_states(claim: Claim, neighbour: int, noise: SeededNoise) -> list[float]:
     """Features of zeros or not, and states of extreme numbers: did a report come, as it should?"""

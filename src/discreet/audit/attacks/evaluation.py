@@ -27,7 +27,7 @@ def summed_as(mechanism: str) -> Fits:
 
 def _looked_at(mechanism: str, name: str) -> None:
     # All metrics from 0 to 1: the whole sensitivity, in one look.
-    @measured(name, ABTest, kind="gaussian", fits=summed_as(mechanism), effort=0.1)
+    @measured(name, ABTest, kind="gaussian", fits=summed_as(mechanism))
     @each
     def look(claim: Claim, neighbour: int, noise: SeededNoise) -> Array:
         """One person has nothing or everything in all metrics; the noisy sums of their arm."""

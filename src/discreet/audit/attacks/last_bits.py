@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import Array
-from discreet.audit.rows import Claim, attack
+from discreet.arrays import Array, symmetric_to_vector
+from discreet.audit.rows import Claim, Draw, attack
 from discreet.privacy import BallChannel, IntervalChannel, SecureNoise, SeededNoise
-from discreet.privacy.mechanisms import Mechanisms, Released, symmetric_to_vector
+from discreet.privacy.mechanisms import Mechanisms, Released
 from discreet.privacy.noise import Noise
 
 GRID = 2.0**-53
@@ -63,20 +63,14 @@ for _name in ("gaussian", "laplace"):
     _sampler(_name)
 
 
-def _ball(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """Reports of an axis, or of another vector: which small coordinates have too many digits?"""
-    channel = BallChannel(3, claim.epsilon)
-    record = np.array([[0.6, 0.8, 0.0], [1.0, 0.0, 0.0]])[neighbour]
-    sent = channel.privatize(np.tile(record, (runs, 1)), noise)
-    return many_digits(sent[:, 1] / channel.radius)
+def _sphere(records: Any, place: int) -> Draw:
+    def last_bits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+        """Reports of an axis, or of another vector: which small numbers have too many digits?"""
+        channel = BallChannel(3, claim.epsilon)
+        sent = channel.privatize(np.tile(records[neighbour], (runs, 1)), noise)
+        return many_digits(sent[:, place] / channel.radius)
 
-
-def _symmetric(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """Reports of a matrix with one entry, or two: which small entries have too many digits?"""
-    channel = BallChannel(3, claim.epsilon)
-    record = np.array([np.diag([0.6, 0.8]), np.diag([1.0, 0.0])])[neighbour]
-    sent = channel.privatize(np.tile(symmetric_to_vector(record), (runs, 1)), noise)
-    return many_digits(sent[:, 2] / channel.radius)
+    return last_bits
 
 
 def _interval(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
@@ -86,6 +80,11 @@ def _interval(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Ar
     return np.asarray(fine, dtype=np.float64)
 
 
-CHANNELS: dict[str, Any] = {"ball": _ball, "symmetric": _symmetric, "interval": _interval}
+MATRICES = symmetric_to_vector(np.array([np.diag([0.6, 0.8]), np.diag([1.0, 0.0])]))
+CHANNELS: dict[str, Draw] = {
+    "ball": _sphere(((0.6, 0.8, 0.0), (1.0, 0.0, 0.0)), 1),
+    "symmetric": _sphere(MATRICES, 2),
+    "interval": _interval,
+}
 for _name, _draw in CHANNELS.items():
     attack(f"{_name} channel, last bits", room="local", kind="pure", attainable=0.0)(_draw)

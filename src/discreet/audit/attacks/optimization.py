@@ -1,31 +1,27 @@
-"""Attacks on StreamingFrankWolfe.
+"""Attacks on StreamingFrankWolfe beside those on its running sums (`lives.py`).
 
-Every theta is seen; one row changes its moment from end to end.
-
-Steps come after the release: the attacker sees the noisy sums themselves.
-A budget in zCDP, turned into (epsilon, delta), is loose for a single release. Where a learner has
-one, a release is held to its own price: the learner gets the budget at which it costs the claim.
-`attainable` is 1 where one release shows all of a move of the full sensitivity.
+Steps come after the release: the attacker sees the noisy sums themselves. A budget in zCDP, turned
+into (epsilon, delta), is loose for a single release; where a learner has one, a release is held to
+its own price: the learner gets the budget at which it costs the claim. `attainable` is 1 where one
+release shows all of a move of the full sensitivity.
 """
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attacks.sums import summed_by
-from discreet.audit.rows import Claim, Fits, attack
+from discreet.audit.rows import Claim, attack
 from discreet.audit.staged import staged
 from discreet.audit.views import Likelihood, each, rounded, summed, whitening
 from discreet.domains import Cube, Domain, LpBall, Simplex
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.windows import COUNT
-from discreet.privacy import Guarantee, PrefixSum, SeededNoise, Tree
+from discreet.privacy import Guarantee, PrefixSum, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.noise import Noise
-from discreet.privacy.observation import observed, values
+from discreet.privacy.release import observed, values
 from discreet.privacy.toeplitz import Buffered
 
 CLIP = 0.1
@@ -36,46 +32,15 @@ HORIZON = 100  # in so long a stream first steps stay inside the border
 RARE = 12.0  # exp(score/scale) of all other vertices together, that of the canary's being 1
 
 
-optimizer = partial(attack, room="optimization")
-
-
-def frank_wolfe(how: str) -> Fits:
-    """Learners with this kind of release: "windows", "generalized-gaussian", or a running sum.
-
-    Where vertices are chosen none fits: attacks on choices hold them to their own price.
-    """
-
-    def fits(learner: Any, promise: Guarantee) -> bool:
-        shape = learner.domain.lp_shape
-        if learner.domain.axis_vertices is not None and (shape is None or shape.p == 1):
-            return False
-        if learner.windowed:
-            return how == "windows"
-        return summed_by(how)(learner, promise)
-
-    return fits
-
-
 def streamed(claim: Claim, horizon: int, noise: Noise, **options: Any) -> Any:
     """A learner with what the claim says, of one feature unless a domain is given."""
     own = {"domain": Cube(1), "epsilon": claim.epsilon, "delta": claim.delta, **options}
     return StreamingFrankWolfe(horizon=horizon, noise=noise, **{"gradient_bound": CLIP, **own})
 
 
-def _one_round(name: str, mechanism: str | Tree, kind: str) -> None:
-    @optimizer(
-        f"streaming frank-wolfe {name}", StreamingFrankWolfe, kind=kind, fits=frank_wolfe(name)
-    )
-    @each
-    def one_round(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
-        """The only row's label is 1 or -1, so that its moment is -clip or clip."""
-        learner = streamed(claim, 1, noise, mechanism=mechanism)
-        learner.learn([1.0], 2.0 * neighbour - 1.0)
-        return learner.theta[0]
-
-
-_one_round("blt", "blt", "gaussian")
-_one_round("toeplitz", "toeplitz", "gaussian")
+def drawn_by(mechanism: str, promise: Guarantee) -> bool:
+    """Whether the first release is by this mechanism."""
+    return any(release.mechanism == mechanism for release in promise.releases[:1])
 
 
 # The second round, in the sums of the first 24, against the most that any round costs.
@@ -83,13 +48,11 @@ SECOND = np.eye(ROUNDS)[1]
 _SHOWN = math.sqrt(np.cumsum(SECOND) @ whitening("blt", SECOND, HORIZON))
 
 
-@optimizer(
-    "streaming frank-wolfe blt, many rounds",
-    StreamingFrankWolfe,
-    kind="gaussian",
-    fits=frank_wolfe("blt"),
-    attainable=_SHOWN / Buffered.fitted(HORIZON).sensitivity(1),
-)
+@attack(
+    "streaming frank-wolfe blt, many rounds", StreamingFrankWolfe, room="optimization",
+    kind="gaussian", attainable=_SHOWN / Buffered.fitted(HORIZON).sensitivity(1),
+    fits=lambda learner, promise: any("sums (blt)" in each.what for each in promise.releases),
+)  # fmt: skip
 def many_rounds(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The second row's label lies between two predictions of the path, or beyond both.
 
@@ -112,51 +75,17 @@ def many_rounds(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
     return summed(np.array(out).T, whitening("blt", SECOND, HORIZON), 1)
 
 
-PERSON = np.array([1.0, 1.0, 0.0, 0.0])  # the rounds of one person
-
-
-@optimizer("streaming frank-wolfe blt, two rows of one user", kind="gaussian")
-def two_rows(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """contributions=2: both moments are -clip or clip, and four noisy sums are seen.
-
-    The second label lies so far out that its moment is at the same end, whatever the first step.
-    """
-    out = []
-    for _ in range(runs):
-        bounds = {"gradient_bound": SMALL, "label_bound": 4.0}
-        learner = streamed(claim, len(PERSON), noise, contributions=2, mechanism="blt", **bounds)
-        with observed("sum") as seen:
-            for row in PERSON:
-                learner.learn([row], 4.0 * (1.0 - 2.0 * neighbour))
-        out.append([total[0] for total in values(seen)])
-    return summed(np.array(out).T, whitening("blt", PERSON), 0)
-
-
-def _of_generalised(dim: int) -> Fits:
-    """Learners and sums under such noise, which is of l_2 up to seven dimensions."""
-
-    def fits(learner: Any, promise: Guarantee) -> bool:
-        if isinstance(learner, PrefixSum):
-            found, n = learner.mechanism == "generalized-gaussian", learner.dim
-        else:
-            found = frank_wolfe("generalized-gaussian")(learner, promise)
-            n = learner.domain.dim
-        return found and (n <= 7) == (dim <= 7)
-
-    return fits
-
-
 def _generalised(name: str, dim: int, kind: str, attainable: float) -> None:
-    @optimizer(
-        f"streaming frank-wolfe generalised gaussian{name}",
-        StreamingFrankWolfe,
-        PrefixSum,
-        kind=kind,
-        fits=_of_generalised(dim),
-        attainable=attainable,
-    )
+    def fits(learner: Any, promise: Guarantee) -> bool:
+        n = learner.dim if isinstance(learner, PrefixSum) else learner.domain.dim
+        return drawn_by("generalized gaussian", promise) and (n <= 7) == (dim <= 7)
+
+    @attack(
+        f"streaming frank-wolfe generalised gaussian{name}", StreamingFrankWolfe, PrefixSum,
+        room="optimization", kind=kind, fits=fits, attainable=attainable,
+    )  # fmt: skip
     @each
-    def generalised(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
+    def generalised(claim: Claim, neighbour: int, noise: SeededNoise) -> Array:
         """Both nodes of the first of two rows, by the exact likelihood of their l_r noise."""
         epsilon = claim.epsilon
         if kind == "gaussian":  # what rho costs if the noise is Gaussian
@@ -170,18 +99,19 @@ def _generalised(name: str, dim: int, kind: str, attainable: float) -> None:
             for x in (row, 0 * row):
                 learner.learn(x, 1.0 - 2.0 * neighbour)
         nodes = np.array(values(seen))  # one is the first row, the other both
-        release = seen[0].release
-        assert release is not None
-        away, close = (
+        away, near = (
             np.sum(np.abs(nodes + sign * CLIP * row) ** r, axis=1) ** (2 / r) for sign in (1, -1)
         )
-        return rounded(float(np.sum(away - close)) / (2 * release.scale**2))
+        return rounded(np.sum(away - near) / (2 * learner.guarantee.releases[0].scale ** 2))
 
 
 _generalised("", 4, "gaussian", 1.0)  # l_2 noise up to seven dimensions
 # l_2.3 noise: for this pair the divergence is .85 of the rho that its norm bounds, by simulation
 # (variance of the log-likelihood ratio over 2 rho), which at this delta is so much of epsilon.
 _generalised(", ten dimensions", 10, "zcdp", 0.92)
+
+
+# -- choices of a vertex ---------------------------------------------------------------------------
 
 
 def rare_vertex(scale: float) -> Array:
@@ -200,9 +130,9 @@ def rare_share() -> float:
 
 
 def _vertices(name: str, rounds: int, choices: int) -> None:
-    @optimizer(name, kind="pure", attainable=rare_share())
+    @attack(name, room="optimization", kind="pure", attainable=rare_share())
     @each
-    def vertices(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
+    def vertices(claim: Claim, neighbour: int, noise: SeededNoise) -> bool:
         """Was the vertex -e_1 chosen? The canary's moment pulls towards it, and others away."""
         own: dict[str, Any] = {"domain": LpBall(1, 2), "mechanism": "vertices"}
         if choices > 1:  # each of them costs rho = epsilon^2/8, and epsilon by itself
@@ -214,53 +144,46 @@ def _vertices(name: str, rounds: int, choices: int) -> None:
         others = rare_vertex(learner.guarantee.releases[0].scale)
         staged(learner, {"_direction._total": others})
         learner.learn([1.0, -1.0], 1.0 - 2.0 * neighbour)
-        return learner.theta[0] < 0
-
-
-# log P(e_1 | 1)/P(e_1 | 0) at epsilon = 1: the log-odds of e_1 move by epsilon, around RARE to 1.
-@optimizer(
-    "streaming frank-wolfe simplex",
-    kind="pure",
-    attainable=math.log((1 + RARE * math.exp(0.5)) / (1 + RARE * math.exp(-0.5))),
-)
-@each
-def simplex(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
-    """Was the vertex e_1 of a simplex chosen? The canary's moment pulls towards it, others away."""
-    learner = streamed(claim, 1, noise, domain=Simplex(2))
-    scale = learner.guarantee.releases[0].scale
-    staged(learner, {"_direction._total": np.array([0.0, -scale * math.log(RARE)])})
-    learner.learn([1.0, -1.0], 2.0 * neighbour - 1.0)
-    return learner.theta[0] > 0.5
+        return bool(learner.theta[0] < 0)
 
 
 _vertices("streaming frank-wolfe p=1", 1, 1)
 _vertices("streaming frank-wolfe p=1, one choice of four", 5, 4)
 
 
-def _chooses(domain: type, every_round: bool) -> Fits:
-    def fits(learner: Any, promise: Guarantee) -> bool:
-        choices, _, about = promise.releases[0].what.partition(" ")
-        return (
-            about == "choices of a vertex"
-            and isinstance(learner.domain, domain)
-            and (int(choices) == learner.horizon) == every_round
-        )
+# log P(e_1 | 1)/P(e_1 | 0) at epsilon = 1: the log-odds of e_1 move by epsilon, around RARE to 1.
+_ODDS = math.log((1 + RARE * math.exp(0.5)) / (1 + RARE * math.exp(-0.5)))
 
-    return fits
+
+@attack("streaming frank-wolfe simplex", room="optimization", kind="pure", attainable=_ODDS)
+@each
+def simplex(claim: Claim, neighbour: int, noise: SeededNoise) -> bool:
+    """Was the vertex e_1 of a simplex chosen? The canary's moment pulls towards it, others away."""
+    learner = streamed(claim, 1, noise, domain=Simplex(2))
+    scale = learner.guarantee.releases[0].scale
+    staged(learner, {"_direction._total": np.array([0.0, -scale * math.log(RARE)])})
+    learner.learn([1.0, -1.0], 2.0 * neighbour - 1.0)
+    return bool(learner.theta[0] > 0.5)
 
 
 def _one_choice(name: str, mechanism: str, domain: Domain, row: tuple[float, ...]) -> None:
+    def fits(learner: Any, promise: Guarantee) -> bool:
+        choices = promise.releases[0].what.partition(" ")[0] if promise.releases else ""
+        return (
+            drawn_by("exponential", promise)
+            and isinstance(learner.domain, type(domain))
+            and (choices == str(learner.horizon)) == (mechanism == "every-round")
+        )
+
     # One choice of two vertices, whose log-odds are -epsilon_1/2 or epsilon_1/2: the divergence of
     # two such coins is epsilon_1^2/8 = rho but for terms in its square.
-    fits = _chooses(type(domain), mechanism == "every-round")
-
-    @optimizer(name, StreamingFrankWolfe, kind="zcdp", fits=fits, attainable=0.99)
+    @attack(name, StreamingFrankWolfe, room="optimization", kind="zcdp", fits=fits, attainable=0.99)
     @each
-    def one_choice(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
+    def one_choice(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
         """Which of two vertices is chosen, as likely as not: the only row pulls to either."""
         learner = streamed(claim, 1, noise, domain=domain, mechanism=mechanism)
         learner.learn(row, 1.0 - 2.0 * neighbour)
-        return learner.theta[0]
+        return float(learner.theta[0])
 
 
 _one_choice("streaming frank-wolfe vertices", "vertices", LpBall(1, 1), (1.0,))
@@ -272,22 +195,16 @@ _one_choice("streaming frank-wolfe vertices, simplex", "vertices", Simplex(2), (
 _ONE_WAY = math.sqrt((4 + 1 + COUNT**2) / (4 + 2 + COUNT**2))
 
 
-def _sparse(learner: Any, promise: Guarantee) -> bool:
-    return learner.windowed and learner.domain.axis_vertices is not None
-
-
 def _windows(name: str, rows: int, p: float = math.inf) -> None:
     sparse = p == 1
 
-    @optimizer(
-        name,
-        StreamingFrankWolfe,
-        kind="zcdp" if sparse else "gaussian",
-        fits=_sparse if sparse else frank_wolfe("windows"),
-        attainable=_ONE_WAY,
-        effort=0.3,
-        contributions=rows,
-    )
+    def fits(learner: Any, promise: Guarantee) -> bool:
+        return learner.windowed and (learner.domain.axis_vertices is not None) == sparse
+
+    @attack(
+        name, StreamingFrankWolfe, room="optimization", kind="zcdp" if sparse else "gaussian",
+        fits=fits, attainable=_ONE_WAY, contributions=rows,
+    )  # fmt: skip
     @Likelihood
     def windows(claim: Claim, neighbour: int, noise: Noise) -> None:
         """All that windows release, by exact likelihood; the last rows are one person's.

@@ -41,18 +41,17 @@ def turned(cosine: float, towards: float = 0.0) -> tuple[Row, Row]:
 
 LABELS = turned(1.0)
 E1 = np.array([1.0, 0.0])
-Linear = PrivateLinearRegression
 # The public order of the rows: a row that comes first is in the first release, and in no other.
 FIRST = tuple(int(place) for place in np.random.default_rng(0).permutation(100))
 
 
-def _zeros(n: int, dim: int = 2) -> Rows:
-    return np.zeros((n, dim)), np.zeros(n)
-
-
-def _axes(n: int, dim: int, length: float = 1.0, label: float = 0.0) -> Rows:
+def _axes(n: int, dim: int = 2, length: float = 1.0, label: float = 0.0) -> Rows:
     """The same number of rows along each axis: a round Gram matrix."""
     return np.tile(length * np.eye(dim), (n // dim, 1)), np.full(n, label)
+
+
+def _zeros(n: int, dim: int = 2) -> Rows:
+    return _axes(n, dim, 0.0)
 
 
 def _line(n: int) -> Rows:
@@ -99,7 +98,6 @@ def _fits(
     pair: tuple[Row, Row] = LABELS,
     *,
     changes: dict[str, Any] | None = None,  # of its arguments
-    also: tuple[type, ...] = (),  # classes that make the same fit
     places: tuple[int, ...] = (0,),
     limit: int | None = None,  # releases after which rows are not the canary's
     make: Make | None = None,
@@ -110,28 +108,23 @@ def _fits(
     made = make or partial(known.claiming, random_state=0, **(changes or {}))
     FITS[name] = Fit(made, rows, pair, places)
     row |= {"room": "regression", "kind": "gaussian", "fits": fits or _alike(known)}
-    attack(name, known.of, *also, **row)(Likelihood(FITS[name].run, limit))
+    attack(name, known.of, **row)(Likelihood(FITS[name].run, limit))
 
 
 def _alike(entry: Entry) -> Fits:
-    """Fits by the same method, with the same link, and as much public knowledge."""
+    """Models as of this entry, with as much public knowledge where it is no method of its own."""
 
     def fits(model: Any, promise: Guarantee) -> bool:
-        known = "public_X" in entry.arguments and not isinstance(model, Linear)
-        return (
-            promise.trust == "central"
-            and entry.arguments.get("method") in (None, getattr(model, "method_", None))
-            and entry.arguments.get("link") in (None, getattr(model, "link", None))
-            and _known(model) == known
+        known = isinstance(model, PrivateLinearRegression) or _public(model) == (
+            "public_X" in entry.arguments
         )
+        return promise.trust == "central" and known and entry.resembles(model, promise)
 
     return fits
 
 
-def _known(model: Any) -> bool:
-    """Whether a generalised linear model has public rows; linear ones have a method for them."""
-    given = getattr(model, "public_X", None) is not None
-    return given and not isinstance(model, Linear)
+def _public(model: Any) -> bool:
+    return getattr(model, "public_X", None) is not None
 
 
 def _sum_of_labels(model: Any, X: Array, y: Array) -> float:
@@ -146,65 +139,36 @@ def _search(claim: Claim, noise: Noise) -> Any:
     return PrivateSearchCV(model, grid, blocks=2, scoring=_sum_of_labels)
 
 
+def _linear(
+    method: str, rows: Rows, pair: tuple[Row, Row] = LABELS, who: str = "", **row: Any
+) -> None:
+    entry = f"PrivateLinearRegression central {method}"
+    name = f"linear regression {method.replace('-covariates', ' covariates')}"
+    _fits(name + who, entry, rows, pair, **row)
+
+
 # Of mu^2 .15 is for Gram matrices, which labels do not move; steps are moved most at the start.
-_fits(
-    "linear regression information-weighted",
-    "PrivateLinearRegression central information-weighted",
-    _line(10),
-    attainable=0.84,
-    effort=0.2,
-)
+_linear("information-weighted", _line(10), attainable=0.84, effort=0.15)
 # Of mu^2 of the first part .3 is for a Gram matrix, which labels do not move; steps are moved by
 # all that they can.
-_fits(
-    "linear regression single-pass",
-    "PrivateLinearRegression central single-pass",
-    _zeros(100),
-    places=FIRST[:1],
-    attainable=0.84,
-)
-_fits(
-    "linear regression single-pass, three rows of one person",
-    "PrivateLinearRegression central single-pass",
-    _zeros(100),
-    places=FIRST,
-    attainable=0.84,
-    contributions=3,
-)
+_parts: dict[str, Any] = {"attainable": 0.84, "effort": 0.4}
+_linear("single-pass", _zeros(100), places=FIRST[:1], **_parts)
+_linear("single-pass", _zeros(100), places=FIRST, who=", three rows of one person", contributions=3,
+        **_parts)  # fmt: skip
 # With c the cosine, .35 of mu^2 is moved by 1 - c^2 of itself and .65 by (4 + 2 c - 2 c^2) / 6:
 # most at c = .19, .80 of mu^2.
-_fits(
-    "linear regression reweighted",
-    "PrivateLinearRegression central reweighted",
-    _zeros(10),
-    turned(0.19),
-    attainable=0.89,
-)
-_fits("linear regression sgd", "PrivateLinearRegression central sgd", _zeros(10))
-_fits(
-    "linear regression public covariates",
-    "PrivateLinearRegression central public-covariates",
-    _axes(1500, 1, 0.7),
-    changes={"public_X": _axes(1500, 1, 0.7)[0]},
-    effort=0.4,
-)
+_linear("reweighted", _zeros(10), turned(0.19), attainable=0.89)
+_linear("sgd", _zeros(10))
+_linear("public-covariates", _axes(1500, 1, 0.7), effort=0.2,
+        changes={"public_X": _axes(1500, 1, 0.7)[0]})  # fmt: skip
 _fits("ssp", "SSP", _zeros(4))
 # A tenth of mu^2 goes to the least eigenvalue, moved by sqrt(1 - c^2) beside a long axis; nine
 # tenths to second moments, moved by 1 - (1 - c)^2 / 4: most at c = .69, .93 of mu^2.
-_fits(
-    "adassp",
-    "AdaSSP",
-    (np.tile([1.0, 0.0], (10, 1)), np.zeros(10)),
-    turned(0.69, math.pi / 4),
-    attainable=0.96,
-)
-_fits(
-    "dp gradient descent",
-    "DPGradientDescent",
-    _zeros(4),
-    changes={"steps": 10, "learning_rate": 1e-3},
-    attainable=0.99,
-)
+_fits("adassp", "AdaSSP", (np.tile([1.0, 0.0], (10, 1)), np.zeros(10)), turned(0.69, math.pi / 4),
+      attainable=0.96)  # fmt: skip
+_fits("dp gradient descent", "DPGradientDescent", _zeros(4), attainable=0.99,
+      changes={"steps": 10, "learning_rate": 1e-3})  # fmt: skip
+
 # -- PrivateGLM: every link and method, with and without public rows ------------------------------
 #
 # newton   Opposite labels move the gradient fully and the information not at all:
@@ -230,88 +194,73 @@ def _glm(link: str, method: str, known: bool) -> dict[str, Any]:
     least = -1.0 if link == "identity" else 0.0
     middle = 0.0 if link == "identity" else 0.5
     opposite = ((E1, least), (-E1, least))
+    round_one, round_two = (row for row, _ in turned(0.0))
+    found: dict[str, Any] = {"changes": {}}
     if method == "sgd":
-        first: dict[str, Any] = {"rows": _zeros(100), "places": FIRST[:1], "limit": 1}
-        if known:
-            return {**first, "pair": opposite, "changes": {"public_X": np.eye(2)}}
-        return {**first, "pair": turned(0.0)}
-    if method == "erm" and known:
-        changes: dict[str, Any] = {"coef_bound": 0.02, "public_X": _axes(2000, 1)[0]}
-        rows = _axes(2000, 1, 0.485, middle)
-        return {
-            "rows": rows,
-            "pair": opposite,
-            "changes": changes,
-            "attainable": 0.89,
-            "effort": 0.3,
-        }
-    if method == "erm":
-        (one, _), (other, _) = turned(0.0)
-        pair = ((one, 0.0), (other, 0.0)) if link == "poisson" else turned(0.375)
-        sizes = {"attainable": 0.79 if link == "poisson" else 0.83, "effort": 0.4}
-        rows = _axes(500, 2, label=middle)
-        return {"rows": rows, "pair": pair, "changes": {"coef_bound": 0.1}, **sizes}
-    public = {"public_X": np.ones((1, 1))} if known else {}
-    if link == "identity":
-        return {"rows": _line(10), "changes": public, "attainable": 0.92 if known else 0.84,
-                "effort": 0.2}  # fmt: skip
-    if link == "poisson":
-        return {"rows": COUNTS, "pair": OUTLIERS, "changes": COUNTED | public,
-                "attainable": 0.99 if known else 0.93, "effort": 0.6}  # fmt: skip
-    return {"rows": _zeros(10, 1), "changes": {"coef_bound": 0.05, **public},
-            "attainable": 1.0 if known else 0.94, "effort": 0.6}  # fmt: skip
+        pair = opposite if known else turned(0.0)
+        found |= {"rows": _zeros(100), "pair": pair, "places": FIRST[:1], "limit": 1}
+        found["changes"] = {"public_X": np.eye(2)} if known else {}
+    elif method == "erm" and known:
+        found |= {"rows": _axes(2000, 1, 0.485, middle), "pair": opposite, "attainable": 0.89}
+        found |= {"changes": {"coef_bound": 0.02, "public_X": np.ones((2000, 1))}}
+    elif method == "erm":
+        counts = link == "poisson"
+        pair = ((round_one, 0.0), (round_two, 0.0)) if counts else turned(0.375)
+        found |= {"rows": _axes(500, label=middle), "pair": pair}
+        found |= {"attainable": 0.79 if counts else 0.83, "changes": {"coef_bound": 0.1}}
+    else:
+        found |= {
+            "identity": {"rows": _line(10), "attainable": 0.92 if known else 0.84, "effort": 0.15},
+            "poisson": {"rows": COUNTS, "pair": OUTLIERS, "changes": COUNTED, "effort": 0.3,
+                        "attainable": 0.99 if known else 0.93},
+        }.get(link, {"rows": _zeros(10, 1), "changes": {"coef_bound": 0.05}, "effort": 0.5,
+                     "attainable": 1.0 if known else 0.94})  # fmt: skip
+        public = {"public_X": np.ones((1, 1))} if known else {}
+        found["changes"] = {**found["changes"], **public}
+    return found
 
 
-for _entry in REGISTRY.values():
+for _name, _entry in REGISTRY.items():
     if _entry.of is PrivateGLM and _entry.arguments["trust"] == "central":
         _link, _method = _entry.arguments["link"], _entry.arguments["method"]
-        _public = "public_X" in _entry.arguments
-        _name = f"glm {_method}, {_link}" + ", public covariates" * _public
-        _fits(_name, _entry.name, **_glm(_link, _method, _public))
+        _known = "public_X" in _entry.arguments
+        _words = f"glm {_method}, {_link}" + ", public covariates" * _known
+        _fits(_words, _name, **_glm(_link, _method, _known))
 
 # Newton for two classes as for the logistic link. For more, opposite rows of one class:
 # 1/(1 + GRAM_COST) of mu^2, among rows of all classes, from which the frame is learned.
+_bounds: dict[str, Any] = {"coef_bound": 0.05, "fit_intercept": False}
+_third = ((np.array([1.0]), 2.0), (np.array([-1.0]), 2.0))
 _fits(
-    "logistic regression",
-    "PrivateLogisticRegression 2 classes",
-    _zeros(10, 1),
-    changes={"classes": (-1.0, 1.0), "coef_bound": 0.05, "fit_intercept": False},
-    fits=lambda model, promise: not _known(model) and len(model.classes_) == 2,
-    attainable=0.94,
-    effort=0.6,
-)
+    "logistic regression", "PrivateLogisticRegression 2 classes", _zeros(10, 1), attainable=0.94,
+    changes={"classes": (-1.0, 1.0), **_bounds}, effort=0.5,
+    fits=lambda model, promise: not _public(model) and len(model.classes_) == 2,
+)  # fmt: skip
 _fits(
-    "logistic regression, four classes",
-    "PrivateLogisticRegression 4 classes",
-    (np.ones((500, 1)), np.arange(500.0) % 4),
-    ((np.array([1.0]), 2.0), (np.array([-1.0]), 2.0)),
-    changes={"coef_bound": 0.05, "fit_intercept": False},
-    fits=lambda model, promise: not _known(model) and len(model.classes_) > 2,
-    attainable=0.89,
-    effort=0.6,
-)
+    "logistic regression, four classes", "PrivateLogisticRegression 4 classes",
+    (np.ones((500, 1)), np.arange(500.0) % 4), _third, changes=_bounds, attainable=0.89, effort=0.2,
+    fits=lambda model, promise: not _public(model) and len(model.classes_) > 2,
+)  # fmt: skip
 _fits(
-    "logistic regression, public covariates",
-    "PrivateLogisticRegression 3 classes",
-    (np.ones((300, 1)), np.arange(300.0) % 3),
-    ((np.array([1.0]), 2.0), (np.array([-1.0]), 2.0)),
-    changes={"coef_bound": 0.05, "fit_intercept": False, "public_X": np.ones((1, 1))},
-    effort=0.6,
-)
+    "logistic regression, public covariates", "PrivateLogisticRegression 3 classes",
+    (np.ones((300, 1)), np.arange(300.0) % 3), _third, effort=0.5,
+    changes={**_bounds, "public_X": np.ones((1, 1))},
+)  # fmt: skip
 # The canary's label decides the vote of its block, which moves by sqrt(2), and moves the last fit
 # as far as a label can: all of mu^2.
-_fits("search cv", "PrivateSearchCV", _zeros(10, 1), make=_search, effort=0.1)
+_fits("search cv", "PrivateSearchCV", _zeros(10, 1), make=_search, effort=0.5)
 
 
-def _scores(model: str, pair: tuple[Row, Row]) -> None:
-    entry = f"score_private {model}"
-    _fits(
-        f"held-out score, {model}", entry, _axes(10, 2), pair,
-        make=REGISTRY[entry].claiming, fits=lambda scored, _: scored.name == model,
-    )  # fmt: skip
+def _named(model: str) -> Fits:
+    return lambda scored, promise: scored.name == model
 
 
 # The classifier is certain. Another label moves two counts, and Brier's sum from 0 to 1; a row that
 # is predicted 1 and is 1, or -1, moves the sum of labels by 2 and those of errors by 1.
-_scores("signs", ((E1, -1.0), (E1, 1.0)))
-_scores("line", ((E1, -1.0), (E1, 1.0)))
+for _model in ("signs", "line"):
+    _name = f"score_private {_model}"
+    _fits(
+        f"held-out score, {_model}", _name, _axes(10, 2), ((E1, -1.0), (E1, 1.0)),
+        make=REGISTRY[_name].claiming,
+        fits=_named(_model),
+    )  # fmt: skip

@@ -23,6 +23,7 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 
 from discreet.arrays import Array
+from discreet.audit.registry import REGISTRY
 from discreet.audit.rows import Claim, Fits, always, attack
 from discreet.audit.views import rounded
 from discreet.bandits import LinearBandit, LocalServer
@@ -31,10 +32,10 @@ from discreet.local.questions import Question, answer
 from discreet.local.report import pieces, report_many
 from discreet.local.state import PublicState
 from discreet.online import AdversarialBandit
-from discreet.privacy import BallChannel, SeededNoise, Shuffled
+from discreet.privacy import SeededNoise, Shuffled
 from discreet.privacy.channels import BinaryChannel
 from discreet.privacy.noise import Noise
-from discreet.privacy.observation import observed, values
+from discreet.privacy.release import observed, values
 from discreet.regression import PrivateLinearRegression
 from discreet.regression.local_server import Server
 
@@ -110,17 +111,18 @@ def bits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
 
 
 def _first_batch(
-    name: str,
-    room: str,
-    *of: type,
-    start: Callable[[Claim], tuple[PublicState, int]],
-    attainable: float,
-    contributions: int = 1,
+    name: str, room: str, *of: type, start: Callable[[Claim], tuple[PublicState, int]], k: int = 1,
     fits: Fits = always,
-) -> None:
+) -> None:  # fmt: skip
     """`start(claim)` is what the first batch is asked, and how many people it plans."""
 
-    def draw(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    @attack(
+        name, *of, room=room, kind="approximate", delta=DELTA, attainable=0.4, contributions=k,
+        effort=1.0 if k == 1 else 0.2,
+        lost="our analysis: the promise holds for the worst channel, of one bit",
+        fits=lambda learner, promise: promise.trust == "shuffled" and fits(learner, promise),
+    )  # fmt: skip
+    def batch(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """The first batches: one person's outcome is 1 or -1, all others have features of zero.
 
         One person is in so many batches as they have contributions; each is asked as the first is,
@@ -128,13 +130,16 @@ def _first_batch(
         """
         k = claim.contributions
         state, size = start(claim)
-        ((kind, channel),) = state.channels.items()
-        assert isinstance(channel, BallChannel), kind
+        (question,) = state.questions
+        channel: Any = state.channels[question.name]
         n = math.floor(Shuffled().honest * size)
         rows = np.zeros((n, 2))
         rows[0, 0] = 1.0
-        pair = [_answered(state, rows[:1], outcome) for outcome in (-1.0, 1.0)]
         outcomes = np.zeros(n)
+        pair = [
+            answer(rows[:1], np.array([each]), question, state.theta, state.whitening)[0]
+            for each in (-1.0, 1.0)
+        ]
         outcomes[0] = 2.0 * neighbour - 1.0
         scores = []
         for part in pieces(k * runs, 10 * n):
@@ -150,17 +155,6 @@ def _first_batch(
                 scores.append([logsumexp(ratio[1]) - logsumexp(ratio[0]), place[0], place[-1]])
         return rounded(np.reshape(scores, (runs, k, 3)).sum(axis=1))
 
-    attack(
-        name,
-        *of,
-        room=room,
-        kind="approximate",
-        fits=lambda learner, promise: promise.trust == "shuffled" and fits(learner, promise),
-        delta=DELTA,
-        attainable=attainable,
-        contributions=contributions,
-    )(draw)
-
 
 def _bandit(claim: Claim) -> tuple[PublicState, int]:
     shuffled: dict[str, Any] = {"delta": claim.delta, "crowd": Shuffled()}
@@ -168,38 +162,19 @@ def _bandit(claim: Claim) -> tuple[PublicState, int]:
     return server.policy, server.size(0)
 
 
-def _by(method: str) -> Fits:
-    return lambda model, promise: model.method_ == method
-
-
-def _fit(claim: Claim, public_X: Array | None = None) -> tuple[PublicState, int]:
-    server = Server(
-        2, PEOPLE, claim.epsilon, delta=claim.delta, crowd=Shuffled(), public_X=public_X
-    )
+def _fit(claim: Claim, public_X: Array | None) -> tuple[PublicState, int]:
+    about: dict[str, Any] = {"delta": claim.delta, "crowd": Shuffled(), "public_X": public_X}
+    server = Server(2, PEOPLE, claim.epsilon, **about)
     return server.ask(), server.size
 
 
-# The promise holds for the worst channel, of one bit (above); of a report on a sphere much less
-# shows, so that half the noise stays below the claim too: what is lost is in the analysis.
-_first_batch("linear bandit shuffled", "bandits", LinearBandit, LocalServer, start=_bandit,
-             attainable=0.4)  # fmt: skip
+_first_batch("linear bandit shuffled", "bandits", LinearBandit, LocalServer, start=_bandit)
 _first_batch("linear bandit shuffled, two reports of one user", "bandits", LinearBandit,
-             start=_bandit, attainable=0.4, contributions=2)  # fmt: skip
+             start=_bandit, k=2)  # fmt: skip
 for _method, _public in {"information-weighted": None, "known-covariates": np.eye(2)}.items():
-    _first_batch(
-        f"linear regression shuffled {_method}",
-        "regression",
-        PrivateLinearRegression,
-        start=partial(_fit, public_X=_public),
-        attainable=0.4,
-        fits=_by(_method),
-    )
-
-
-def _answered(state: PublicState, row: Array, reward: float) -> Array:
-    (question,) = state.questions
-    answers = answer(row, np.array([reward]), question, state.theta, state.whitening)
-    return np.asarray(answers[0])
+    _entry = REGISTRY[f"PrivateLinearRegression shuffled {_method}"]
+    _first_batch(f"linear regression shuffled {_method}", "regression", PrivateLinearRegression,
+                 start=partial(_fit, public_X=_public), fits=_entry.resembles)  # fmt: skip
 
 
 @attack(
@@ -210,7 +185,6 @@ def _answered(state: PublicState, row: Array, reward: float) -> Array:
     fits=lambda learner, promise: promise.trust == "shuffled",
     delta=DELTA,
     attainable=0.95,
-    effort=0.3,
 )
 def adversarial(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The first batch: one person's loss is 0 or 1, all others 0; the sums that EXP2 hears.
@@ -222,16 +196,10 @@ def adversarial(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
     size = SIZE // 2
     channel = BinaryChannel(crowd.batch(size, claim.epsilon, claim.delta).report_epsilon(1))
     best = Counts(channel.report_epsilon, size).best(claim.delta, runs)
+    options: dict[str, Any] = {"trust": "shuffled", "delta": claim.delta, "crowd": crowd}
+    horizon = (size // 2) ** 2  # a batch has 2 sqrt(horizon) rounds
     for _ in range(runs):
-        bandit = AdversarialBandit(
-            2,
-            (size // 2) ** 2,  # a batch has 2 sqrt(horizon) rounds
-            claim.epsilon,
-            trust="shuffled",
-            delta=claim.delta,
-            crowd=crowd,
-            noise=noise,
-        )
+        bandit = AdversarialBandit(2, horizon, claim.epsilon, noise=noise, **options)
         with observed("release") as heard:
             for t in range(size):
                 bandit.learn(bandit.decide(), 0.0 if t else float(neighbour))
@@ -242,7 +210,7 @@ def adversarial(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
     return rounded(scores)
 
 
-@attack("device, too small a crowd", room="local", kind="approximate")
+@attack("device, too small a crowd", room="local", kind="approximate", attainable=0.0)
 def small_crowd(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """A server states a batch for half of the epsilon_0 that it asks for: does a report come?"""
     batch = Shuffled().batch(SIZE, claim.epsilon, claim.delta)

@@ -6,13 +6,13 @@ exactly the claim. `attainable` is 1 where every entry of a measurement moves as
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from discreet.audit.attacks.bandits import bandit as attacked
 from discreet.audit.attacks.optimization import rare_share, rare_vertex
-from discreet.audit.rows import Claim
+from discreet.audit.rows import Claim, attack
 from discreet.audit.staged import staged
 from discreet.audit.views import Likelihood, each
 from discreet.bandits import SparseBandit
@@ -21,6 +21,7 @@ from discreet.privacy import SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.noise import Noise
 
+attacked = partial(attack, room="bandits")
 ARMS = 2
 FORCED = 4
 DELTA = 1e-6

@@ -16,12 +16,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.arrays import Array, positive
+from discreet.arrays import Array, positive, symmetric_to_vector, vector_to_symmetric
 from discreet.bandits.baselines.linucb import refresh, ucb
 from discreet.bandits.learner import RESUMED_TWICE, Bandit
 from discreet.bandits.policies import Ucb, Uniform
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
-from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful
 

@@ -16,14 +16,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from discreet.arrays import Array
+from discreet.arrays import Array, symmetric_to_vector, vector_to_symmetric
 from discreet.bandits.learner import RESUMED_TWICE, Bandit
 from discreet.bandits.local_server import UNPROTECTED
 from discreet.bandits.policies import Greedy, Ucb, Uniform
 from discreet.decisions import Policy
 from discreet.local.report import pieces
 from discreet.privacy import BallChannel, Guarantee
-from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, value
 

@@ -1,11 +1,9 @@
 """Paths of the dashboard, and what each of them shows or does."""
 
-import mimetypes
 import time
 from collections.abc import Awaitable, Callable
-from functools import cache, partial
+from functools import partial
 from importlib.resources import files
-from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from starlette.requests import ClientDisconnect, Request
@@ -14,9 +12,9 @@ from starlette.routing import Route
 
 from discreet.service import administration, definitions
 from discreet.service.dashboard import examples, reading
-from discreet.service.dashboard.rendering import environment
+from discreet.service.dashboard.rendering import HEADERS, file, page
 from discreet.service.dashboard.sessions import Session, Sessions, check_form, check_origin
-from discreet.service.errors import Problem, forbidden, not_found, unexpected
+from discreet.service.errors import Problem, not_found, unexpected
 from discreet.service.keys import ADMIN_ID, SCOPES, Key
 from discreet.service.limits import Bodies, address_of
 from discreet.service.messages import KeyBody
@@ -26,31 +24,17 @@ from discreet.service.server import Server
 LONGEST_FORM = 64 * 1024  # bytes
 LOG_PAGE = 100  # entries
 MANY = 40  # coefficients that are shown at first
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "Cache-Control": "no-store",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-}
 _STATIC = ("style.css", "dashboard.js", "icon.svg", "uPlot.iife.min.js", "uPlot.min.css")
 
 Page = Callable[..., Awaitable[Response]]  # of a request, and of a session unless it is open
 
 
 class Dashboard:
-    """The pages of one server.
-
-    server   whose bandits are shown
-    """
+    """The pages of one server."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.sessions = Sessions(server)
-        self._templates = environment()
 
     def routes(self) -> list[Route]:
         get, post = partial(self._route, "GET"), partial(self._route, "POST")
@@ -71,7 +55,7 @@ class Dashboard:
             Route("/static/{file}", _static, methods=["GET"]),
         ]
 
-    def _route(self, method: str, path: str, page: Page, *, is_open: bool = False) -> Route:
+    def _route(self, method: str, path: str, shown: Page, *, is_open: bool = False) -> Route:
         """A page for those who have logged in, or a form that a page of their session has sent.
 
         An open one is for everybody.
@@ -84,9 +68,9 @@ class Dashboard:
                 if session is None:
                     await self.server.strangers.spend_slowly(address_of(request.scope))
                 if is_open:
-                    return await page(request)
+                    return await shown(request)
                 if session is None and method == "GET":
-                    return self._page("login.html", None, after=_after(request), wrong=None)
+                    return page("login.html", None, after=_after(request), wrong=None)
                 if session is None:
                     return RedirectResponse("/login", 303, HEADERS)
                 session.key.spend(time.monotonic())
@@ -95,7 +79,7 @@ class Dashboard:
                 else:
                     request.state.form = await _form(request, self.server.bodies)
                     check_form(request, session, request.state.form.get("form_token", ""))
-                return await page(request, session)
+                return await shown(request, session)
             except Exception as error:
                 return self._failed(error, session)
 
@@ -103,17 +87,11 @@ class Dashboard:
 
     # -- answers -----------------------------------------------------------------------------------
 
-    def _page(
-        self, template: str, session: Session | None, status: int = 200, **values: Any
-    ) -> Response:
-        text = self._templates.get_template(template).render(session=session, **values)
-        return Response(text, status, HEADERS, "text/html")
-
     def _failed(self, error: Exception, session: Session | None) -> Response:
         if isinstance(error, ClientDisconnect):
             return Response(status_code=400)
         problem = error if isinstance(error, Problem) else unexpected(error, "a page")
-        response = self._page("problem.html", session, problem.status, problem=problem)
+        response = page("problem.html", session, problem.status, problem=problem)
         response.headers.update(problem.headers or {})
         return response
 
@@ -122,7 +100,7 @@ class Dashboard:
     async def login(self, request: Request) -> Response:
         if await self.sessions.current(request) is not None:
             return RedirectResponse("/", 303, HEADERS)
-        return self._page("login.html", None, after="/", wrong=None)
+        return page("login.html", None, after="/", wrong=None)
 
     async def log_in(self, request: Request) -> Response:
         """Begin a session, if the key is right and may look."""
@@ -139,7 +117,7 @@ class Dashboard:
             wrong = "This is not a key of this server, or it was revoked."
             if problem.status == 403:
                 wrong = "This key may not look: the dashboard needs the scope read or admin."
-            return self._page("login.html", None, problem.status, after=after, wrong=wrong)
+            return page("login.html", None, problem.status, after=after, wrong=wrong)
         response = RedirectResponse(after if _is_own_path(after) else "/", 303, HEADERS)
         self.sessions.begin(request, response, key)
         return response
@@ -149,7 +127,7 @@ class Dashboard:
         key = self.sessions.redeemed(request.path_params["token"])
         if key is None:
             wrong = "This link was used or is too old. Log in with a key."
-            return self._page("login.html", None, 401, after="/", wrong=wrong)
+            return page("login.html", None, 401, after="/", wrong=wrong)
         response = RedirectResponse("/", 303, HEADERS)
         self.sessions.begin(request, response, key)
         return response
@@ -163,13 +141,12 @@ class Dashboard:
     # -- looking -----------------------------------------------------------------------------------
 
     async def overview(self, request: Request, session: Session) -> Response:
-        """All bandits, all populations."""
         found = (await administration.bandits(self.server, session.key)).bandits
         populations = []
         if session.key.bandits is None:
             shown = (await administration.populations(self.server)).populations
             populations = [reading.population_bar(each) for each in shown]
-        return self._page(
+        return page(
             "overview.html",
             session,
             bandits=found,
@@ -191,7 +168,7 @@ class Dashboard:
                 tried = reading.probabilities(view, form)
             except (ValueError, TypeError, OverflowError) as error:
                 wrong = str(error)
-        return self._page(
+        return page(
             "bandit.html",
             session,
             422 if wrong else 200,
@@ -206,16 +183,10 @@ class Dashboard:
         )
 
     async def retire(self, request: Request, session: Session) -> Response:
-        """End a bandit's learning for good."""
         name = _bandit_name(request)
         session.key.require("admin")
         if request.state.form.get("name") != name:
-            raise Problem(
-                422,
-                "not-confirmed",
-                "Nothing was changed.",
-                "To retire a bandit, type its name exactly as it is.",
-            )
+            raise Problem("not-confirmed")
         await administration.retire(self.server, name, session.key.id)
         return RedirectResponse(f"/bandits/{quote(name)}", 303, HEADERS)
 
@@ -236,7 +207,7 @@ class Dashboard:
     ) -> Response:
         listed = [key.public() for key in self.server.keys.all()]
         everything = (await administration.bandits(self.server, session.key)).bandits
-        return self._page(
+        return page(
             "keys.html",
             session,
             422 if wrong else 200,
@@ -278,26 +249,28 @@ class Dashboard:
         if old is None or old.revoked is not None or old.id == ADMIN_ID:
             raise not_found("key")
         body = KeyBody(
-            old.name, sorted(old.scopes), sorted(old.bandits) if old.bandits else None, old.rate
+            old.name,
+            sorted(old.scopes),
+            sorted(old.bandits) if old.bandits else None,
+            old.rate,
+            old.share,
         )
         made = await administration.create_key(self.server, body, session.key.id)
         return await self._keys(session, made, instead_of=old.id)
 
     async def revoke_key(self, request: Request, session: Session) -> Response:
-        """End a key for good."""
         session.key.require("admin")
         await administration.revoke_key(self.server, request.path_params["id"], session.key.id)
         return RedirectResponse("/keys", 303, HEADERS)
 
     async def log(self, request: Request, session: Session) -> Response:
-        """What administrators did."""
         session.key.require("admin")
         text = request.query_params.get("before", "")
         before = int(text) if text.isdigit() and len(text) < 18 else None
         found = await reading.log(self.server, before, LOG_PAGE + 1)
         names = {key.id: key.name for key in self.server.keys.all()}
         older = found[LOG_PAGE - 1].id if len(found) > LOG_PAGE else None
-        return self._page(
+        return page(
             "log.html", session, entries=found[:LOG_PAGE], names=names, older=older, before=before
         )
 
@@ -307,7 +280,7 @@ class Dashboard:
 
 def _require_reading(key: Key) -> None:
     if not key.scopes & {"read", "admin"}:
-        raise forbidden("read")
+        raise Problem("forbidden", scope="read")
 
 
 def _bandit_name(request: Request) -> str:
@@ -323,7 +296,7 @@ async def _form(request: Request, bodies: Bodies) -> dict[str, str]:
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000)
     except (UnicodeDecodeError, ValueError):
-        raise Problem(400, "not-a-form", "The form cannot be read.", "Send it again.") from None
+        raise Problem("not-a-form") from None
     return dict(pairs)
 
 
@@ -344,11 +317,5 @@ def _is_own_path(path: str) -> bool:
 async def _static(request: Request) -> Response:
     name = request.path_params["file"]
     if name not in _STATIC:
-        return Response("There is no such file.", 404, HEADERS, "text/plain")
-    kind = mimetypes.guess_type(name)[0] or "text/plain"
-    return Response(_content(name), 200, {**HEADERS, "Cache-Control": "max-age=3600"}, kind)
-
-
-@cache
-def _content(name: str) -> bytes:
-    return files(__package__).joinpath("static", name).read_bytes()
+        return page("problem.html", None, 404, problem=not_found("file"))
+    return file(files(__package__) / "static", name, {"Cache-Control": "max-age=3600"})

@@ -22,7 +22,7 @@ from discreet.evaluation.worth import Totals
 from discreet.features import FeatureMap
 from discreet.privacy import Guarantee
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from discreet.service import administration, offers
+from discreet.service import administration, offers, rows
 from discreet.service import store as tables
 from discreet.service.devices import Devices
 from discreet.service.replies import BanditSummary, PopulationReply, PublishedWindow, ValueReply
@@ -34,44 +34,27 @@ Learnt = dict[str, list[tuple[str, Effect]]]  # by part of a row: columns, and w
 
 @dataclass(frozen=True)
 class Window:
-    """One release, as it was published.
+    """One release, as it was published."""
 
-    published    its number, rounds, time, count and sum
-    count_std    of the noise in the count
-    sum_std      of the noise in the sum
-    epsilon      what it costs, at the bandit's delta; None without privacy
-    """
-
-    published: PublishedWindow
-    count_std: float
-    sum_std: float
-    epsilon: float | None
+    published: PublishedWindow  # its number, rounds, time, count and sum
+    count_std: float  # of the noise in the count
+    sum_std: float  # of the noise in the sum
+    epsilon: float | None  # what it costs, at the bandit's delta; None without privacy
 
 
 @dataclass(frozen=True)
 class View:
-    """One bandit, as its page shows it.
+    """One bandit, as its page shows it."""
 
-    summary      as the API shows it
-    definition   what the bandit is
-    features     how contexts become rows; None where callers send rows
-    policy       that decides now
-    promise      the service's guarantee
-    windows      closed ones
-    worth        what the bandit is worth, now and after each release
-    opened       when the open window began
-    learnt       the effects of `LinearBandit.summary`; none before anything is known
-    """
-
-    summary: BanditSummary
-    definition: Definition
-    features: offers.Declared | offers.AnyJson | None
-    policy: Any
-    promise: Guarantee
-    windows: list[Window]
-    worth: ValueReply
-    opened: float
-    learnt: Learnt
+    summary: BanditSummary  # as the API shows it
+    definition: Definition  # what the bandit is
+    features: offers.Declared | offers.AnyJson | None  # from contexts to rows; None for raw ones
+    policy: Any  # that decides now
+    promise: Guarantee  # the service's guarantee
+    windows: list[Window]  # closed ones
+    worth: ValueReply  # what the bandit is worth, now and after each release
+    opened: float  # when the open window began
+    learnt: Learnt  # the effects of `LinearBandit.summary`; none before anything is known
     level: float = LEVEL  # of the intervals of effects
 
     @property
@@ -99,14 +82,8 @@ async def view(server: Server, name: str) -> View:
 
 def _view(server: Server, connection: Connection, row: Any) -> View:
     tenant = server.tenant_of(connection, row)
-    policies = tables.policies
-    opened = connection.execute(
-        sa.select(policies.c.at).where(
-            policies.c.bandit == row.name,
-            policies.c.epoch == row.epoch,
-            policies.c.version == row.version,
-        )
-    ).scalar_one()
+    here = {"bandit": row.name, "epoch": row.epoch, "version": row.version}
+    (opened,) = rows.one(connection, tables.policies, "at", **here)
     features = offers.features(tenant.definition)
     feature_map = features.map if isinstance(features, offers.Declared) else None
     learner = tenant.learner
@@ -201,8 +178,8 @@ def probabilities(view: View, form: dict[str, str]) -> list[tuple[str, float]]:
     made = view.features
     if made is None:
         assert view.definition.dim is not None
-        rows = offers.raw_rows(_json(form, "features"), view.definition.dim)
-        offer = offers.Offer(rows, [f"row {i}" for i in range(len(rows))])
+        raw = offers.raw_rows(_json(form, "features"), view.definition.dim)
+        offer = offers.Offer(raw, [f"row {i}" for i in range(len(raw))])
     elif isinstance(made, offers.Declared):
         columns = view.definition.context or {}
         context = {name: _value(column, form, name) for name, column in columns.items()}
@@ -216,6 +193,8 @@ def probabilities(view: View, form: dict[str, str]) -> list[tuple[str, float]]:
 
 def _value(column: Column, form: dict[str, str], name: str) -> Any:
     text = form.get(f"column-{name}", "")
+    if column.takes_null and text in ("", "missing"):
+        return None
     if column.number is not None:
         try:
             value = float(text)
@@ -262,8 +241,6 @@ def population_bar(population: PopulationReply) -> dict[str, Any]:
 
 
 async def log(server: Server, before: int | None, most: int) -> list[Any]:
-    """What administrators did, the newest first."""
-
     def read(connection: Connection) -> list[Any]:
         table = tables.log
         query = sa.select(table).order_by(table.c.id.desc()).limit(most)

@@ -19,44 +19,35 @@ from sqlalchemy.engine import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 
+from discreet.service import rows
 from discreet.service import store as tables
+from discreet.service.dashboard.rendering import HOURS
 from discreet.service.errors import Problem
 from discreet.service.keys import Key
 from discreet.service.server import Server
 from discreet.service.tokens import derived
 
-HOURS = 8  # a session lasts
 LINK_SECONDS = 600  # a link can be used for so long
 _NONCE_BYTES = 16
 _LONGEST = 400  # characters of a cookie
-_LOG_OUT = sa.text(  # two tabs may log out at once
-    "INSERT INTO logouts (session, expiry) VALUES (:session, :expiry) ON CONFLICT DO NOTHING"
-)
 
 
 @dataclass(frozen=True)
 class Session:
-    """Somebody who has logged in.
+    """Somebody who has logged in."""
 
-    key   that logged in
-    """
-
-    key: Key
+    key: Key  # that logged in
     form_token: str  # that every form of this session carries
     id: bytes  # a hash of its random number
     expiry: int  # of its cookie
 
     @property
     def is_admin(self) -> bool:
-        """Whether the key may change things."""
         return "admin" in self.key.scopes
 
 
 class Sessions:
-    """Makes, reads and ends sessions of a server; holds the links that were made and not used.
-
-    server   the replica whose keys log in, and whose store knows which sessions have ended.
-    """
+    """Makes, reads and ends sessions of a server; holds the links that were made and not used."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -147,20 +138,18 @@ def _end(connection: Connection, session: Session) -> None:
     """Remember that a session has ended, and forget those whose cookies have expired since."""
     table = tables.logouts
     connection.execute(sa.delete(table).where(table.c.expiry < time.time()))
-    connection.execute(_LOG_OUT, {"session": session.id, "expiry": session.expiry})
+    rows.put(connection, tables.logouts, [{"session": session.id, "expiry": session.expiry}])
 
 
 def _has_ended(connection: Connection, session: Session) -> bool:
-    table = tables.logouts
-    found = connection.execute(sa.select(table.c.expiry).where(table.c.session == session.id))
-    return found.one_or_none() is not None
+    return rows.one(connection, tables.logouts, session=session.id) is not None
 
 
 def check_form(request: Request, session: Session, token: str) -> None:
     """Raise unless a form was sent by a page of this session."""
     check_origin(request)
     if not hmac.compare_digest(token.encode(), session.form_token.encode()):
-        raise _foreign()
+        raise Problem("foreign-form")
 
 
 def check_origin(request: Request) -> None:
@@ -172,20 +161,11 @@ def check_origin(request: Request) -> None:
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         if site not in ("same-origin", "none"):
-            raise _foreign()
+            raise Problem("foreign-form")
         return
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-        raise _foreign()
-
-
-def _foreign() -> Problem:
-    return Problem(
-        403,
-        "foreign-form",
-        "This form was not sent by a page of this session.",
-        "Load the page again and send it from there.",
-    )
+        raise Problem("foreign-form")
 
 
 def _hashed(token: str) -> str:

@@ -3,6 +3,7 @@
     no batch -> open: the server's terms are known, reports come in
              -> closed: it is full, or its time is up and it has its minimum; nobody is added
              -> delivered: the server has taken it, or refused it for good; it is forgotten
+             -> open again: too many of its reports are none, and others get their places
 
 Below its minimum a batch is dropped when its time is up. Each step is one transaction, and the
 server takes each batch id once: a relay that dies anywhere goes on where it was. While a batch is
@@ -13,27 +14,24 @@ when any one person comes, but for the tick in which the last place of a batch w
 """
 
 import asyncio
-import hashlib
-import hmac
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
-from discreet.service import logs
+from discreet.service import logs, rows
 from discreet.service.client import Client, ServiceError
 from discreet.service.errors import Problem
 from discreet.service.learning import CLOSED
 from discreet.service.limits import BURST_SECONDS, STRANGERS_BODIES, Addresses, Bodies
 from discreet.service.relay import store as tables
-from discreet.service.relay.store import RelayStore, new_place
+from discreet.service.relay.store import RelayStore
 from discreet.service.reports import BATCH_SECONDS, MOST_BATCH_BYTES, SMALL
 from discreet.service.sealing import Terms
 from discreet.service.settings import RelaySettings
@@ -46,25 +44,16 @@ _TERMS = msgspec.json.Decoder(Terms)
 
 @dataclass(slots=True)
 class Sealed:
-    """A report as it arrives, without anything that HTTP adds to it.
+    """A report as it arrives, without anything that HTTP adds to it."""
 
-    id       which report it is, whatever happens on the way
-    policy   the tag of the policy that it answers
-    person   who sends it; only a keyed hash is kept
-    sealed   what only the server can open
-    """
-
-    id: bytes
-    policy: str
-    person: bytes
-    sealed: bytes
+    id: bytes  # which report it is, whatever happens on the way
+    policy: str  # the tag of the policy that it answers
+    person: bytes  # who sends it; only a keyed hash is kept
+    sealed: bytes  # what only the server can open
 
 
 class Relay:
-    """The batches of one process, and the server that they go to.
-
-    settings   how it runs
-    """
+    """The batches of one process, and the server that they go to."""
 
     def __init__(self, settings: RelaySettings) -> None:
         self.settings = settings
@@ -75,7 +64,7 @@ class Relay:
             self.store.close()
             raise
         self.writer = Writer()
-        self.bodies = Bodies(STRANGERS_BODIES)
+        self.bodies = self.strangers_bodies = Bodies(STRANGERS_BODIES)
         rate = settings.public_rate
         self.strangers = Addresses(rate, rate * BURST_SECONDS)
         self.server = "unknown"  # ok, away or refused: how the last call to it went
@@ -83,7 +72,6 @@ class Relay:
         self.dropped = dict.fromkeys(settings.bandits, 0)
 
     def close(self) -> None:
-        """Stop writing and give the store back."""
         self.writer.stop()
         self.store.close()
 
@@ -97,18 +85,14 @@ class Relay:
         """What the open batch of a bandit was opened with."""
         batch = await self._batch(name)
         if batch is None or batch.secret is None:
-            raise between_batches()
+            raise _between_batches()
         return bytes(batch.terms)
 
     async def admit(self, name: str, report: Sealed) -> str:
         """`accepted` once it is durable; `closed` if it answers another policy than the batch."""
 
-        def commit(many: Sequence[Sealed]) -> list[str | Problem]:
-            return self._admit(name, many)
-
-        answer: str | Problem = await self.writer.do(("report", name), commit, report)
-        if isinstance(answer, Problem):
-            raise answer
+        admit = partial(self._admit, name)
+        answer: str = await self.writer.do(("report", name), admit, report)
         return answer
 
     def _admit(self, name: str, many: Sequence[Sealed]) -> list[str | Problem]:
@@ -116,35 +100,25 @@ class Relay:
         with self.store.transaction() as connection:
             batch = self.store.batch(connection, name)
             if batch is None or batch.secret is None:
-                return [between_batches() for _ in many]
+                return [_between_batches() for _ in many]
             terms = _TERMS.decode(batch.terms)
-            left = self.full(terms) - batch.count
-            count = 0
+            count, full = batch.count, self.full(terms)
             answers: list[str | Problem] = []
             for report in many:
+                known = {"bandit": name, "policy": terms.policy, "id": report.id}
                 if report.policy != terms.policy:
                     answers.append(CLOSED)
                 elif len(report.sealed) != terms.sealed_size:
-                    answers.append(_other_size())
-                elif _is_known(connection, tables.seen, name, terms.policy, report.id):
+                    answers.append(Problem("other-size"))
+                elif rows.one(connection, tables.seen, **known) is not None:
                     answers.append(ACCEPTED)
-                elif count >= left:
-                    answers.append(between_batches())
+                elif count >= full:
+                    answers.append(_between_batches())
                 else:
-                    # One report of each person: the second one is not told apart from the first.
-                    person = hmac.new(batch.secret, report.person, hashlib.sha256).digest()
-                    _insert(connection, tables.seen, bandit=name, policy=terms.policy, id=report.id)
-                    if not _is_known(connection, tables.people, name, person):
-                        _insert(connection, tables.people, bandit=name, person=person)
-                        place = new_place()
-                        _insert(connection, tables.reports, bandit=name, place=place,
-                                sealed=report.sealed)  # fmt: skip
-                        count += 1
+                    rows.insert(connection, tables.seen, [known])
+                    count += self.store.add(connection, batch, report.person, report.sealed)
                     answers.append(ACCEPTED)
-            if count:
-                where = tables.batches.c.bandit == name
-                added = tables.batches.c.count + count
-                connection.execute(sa.update(tables.batches).where(where).values(count=added))
+            rows.update(connection, tables.batches, {"bandit": name}, count=count)
         return answers
 
     # -- batches -----------------------------------------------------------------------------------
@@ -187,7 +161,7 @@ class Relay:
         if batch.count >= self.full(terms) or batch.ends < time.time():
             if batch.count < self.minimum(terms):
                 return await self._drop(name, "it has less than its minimum")
-            await self._do(lambda connection: self.store.close_batch(connection, name))
+            await self._do(self.store.close_batch, name)
             return await self._batch(name)
         current = await self._fetched(name)
         if current is not None and current[0].policy != batch.policy:
@@ -197,18 +171,24 @@ class Relay:
     async def _forwarded(self, name: str, batch: Any) -> Any:
         """A closed batch: None once it is delivered, and forgotten."""
         path = f"/v1/bandits/{name}/batches/{batch.id.hex()}?policy={batch.policy}"
-        content = await self._do(lambda connection: self.store.content(connection, name))
+        content = await self._do(self.store.content, name)
         try:
-            status = (await self._call("PUT", path, content))["status"]
+            answer = await self._call("PUT", path, content)
         except ServiceError as error:
             if error.status in GIVEN_UP:
                 return await self._drop(name, f"the server answers {error.status}")
             return batch
         except OSError:
             return batch
+        status, bad = answer["status"], answer.get("bad")
+        if status == SMALL and bad:
+            await self._do(self.store.reopen, name, bad, self.settings.wait)
+            said = "a batch waits for others in the places of reports that are none"
+            logs.record(logging.WARNING, said, bandit=name)
+            return await self._batch(name)
         if status in (CLOSED, SMALL):
             return await self._drop(name, f"the server answers {status}")
-        await self._do(lambda connection: self.store.forget(connection, name))
+        await self._do(self.store.forget, name, delivered=True)
         self.forwarded[name] += 1
         return None
 
@@ -218,11 +198,10 @@ class Relay:
         if current is None:
             return
         terms, raw = current
-        policy, wait = terms.policy, self.settings.wait
-        await self._do(lambda connection: self.store.open(connection, name, raw, policy, wait))
+        await self._do(self.store.open, name, raw, terms.policy, self.settings.wait)
 
     async def _drop(self, name: str, why: str) -> None:
-        await self._do(lambda connection: self.store.forget(connection, name))
+        await self._do(self.store.forget, name, delivered=False)
         self.dropped[name] += 1
         logs.record(logging.WARNING, f"a batch was dropped: {why}", bandit=name)
 
@@ -263,15 +242,15 @@ class Relay:
 
     # -- transactions, on the writer's thread ------------------------------------------------------
 
-    async def _do(self, work: Callable[[Connection], Any]) -> Any:
-        def done(_: Sequence[None]) -> list[Any]:
+    async def _do(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        def done() -> Any:
             with self.store.transaction() as connection:
-                return [work(connection)]
+                return work(connection, *given, **named)
 
-        return await self.writer.do(object(), done, None)
+        return await self.writer.alone(done)
 
     async def _batch(self, name: str) -> Any:
-        return await self._do(lambda connection: self.store.batch(connection, name))
+        return await self._do(self.store.batch, name)
 
 
 _SAID = {"away": "cannot be reached", "refused": "refuses the relay's key"}
@@ -299,31 +278,6 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
     return await done
 
 
-def _is_known(connection: Any, table: sa.Table, *key: Any) -> bool:
-    """Whether there is a row with this primary key."""
-    where = [column == value for column, value in zip(table.primary_key, key, strict=True)]
-    return connection.execute(sa.select(table.c.bandit).where(*where)).first() is not None
-
-
-def _insert(connection: Any, table: sa.Table, **values: Any) -> None:
-    connection.execute(sa.insert(table).values(**values))
-
-
-def between_batches() -> Problem:
+def _between_batches() -> Problem:
     """No batch is open: the last one is on its way, or the server is away."""
-    return Problem(
-        503,
-        "between-batches",
-        "No batch is open now.",
-        "Nothing was accepted. Send the same report again in a while.",
-        headers={"Retry-After": "10"},
-    )
-
-
-def _other_size() -> Problem:
-    return Problem(
-        422,
-        "other-size",
-        "All sealed reports have one size.",
-        "Pad the report to the size that the terms state, then seal it.",
-    )
+    return Problem("between-batches", headers={"Retry-After": "10"})

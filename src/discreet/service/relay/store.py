@@ -8,6 +8,7 @@ while a batch is open still sees which parts of the file grew last, and hashes o
 key: what the relay itself knows.
 """
 
+import hmac
 import secrets
 import time
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.service import rows
 from discreet.service.store import Store
 
 PLACE_BYTES = 16
@@ -34,7 +36,7 @@ batches = _table(
     sa.Column("terms", _BYTES, nullable=False),  # as the server published them
     sa.Column("policy", _TEXT, nullable=False),
     sa.Column("secret", _BYTES),  # of the hashes of people; none once the batch is closed
-    sa.Column("count", sa.Integer(), nullable=False),
+    sa.Column("count", sa.Integer(), nullable=False),  # of reports since it was opened
     sa.Column("ends", sa.Double(), nullable=False),
 )
 reports = _table(
@@ -47,10 +49,7 @@ seen = _table("seen", {"bandit": _TEXT, "policy": _TEXT, "id": _BYTES})  # ids o
 
 
 class RelayStore(Store):
-    """The file of a relay; one process at a time.
-
-    url   sqlite:///FILE
-    """
+    """The file of a relay; one process at a time."""
 
     _journal = "TRUNCATE"
 
@@ -67,45 +66,53 @@ class RelayStore(Store):
 
     def batch(self, connection: Connection, bandit: str) -> Any:
         """The batch of a bandit, or None."""
-        return connection.execute(
-            sa.select(batches).where(batches.c.bandit == bandit)
-        ).one_or_none()
+        return rows.one(connection, batches, bandit=bandit)
 
     def open(
         self, connection: Connection, bandit: str, terms: bytes, policy: str, wait: float
     ) -> None:
         """Begin a batch; its end does not depend on when anyone comes."""
-        connection.execute(
-            sa.insert(batches).values(
-                bandit=bandit,
-                id=secrets.token_bytes(16),
-                terms=terms,
-                policy=policy,
-                secret=secrets.token_bytes(32),
-                count=0,
-                ends=time.time() + wait,
-            )
-        )
+        new = {"bandit": bandit, "id": secrets.token_bytes(16), "terms": terms, "policy": policy}
+        rows.insert(connection, batches, [new | _begun(wait)])
         older = sa.and_(seen.c.bandit == bandit, seen.c.policy != policy)
         connection.execute(sa.delete(seen).where(older))
 
+    def add(self, connection: Connection, batch: Any, person: bytes, sealed: bytes) -> int:
+        """Add a report to the open batch; returns how many: of each person one, and nobody is told
+        whether it was the first."""
+        who = {"bandit": batch.bandit, "person": hmac.digest(batch.secret, person, "sha256")}
+        if rows.one(connection, people, **who) is not None:
+            return 0
+        rows.insert(connection, people, [who])
+        new = {"bandit": batch.bandit, "place": new_place(), "sealed": sealed}
+        rows.insert(connection, reports, [new])
+        return 1
+
     def close_batch(self, connection: Connection, bandit: str) -> None:
         """No more reports; who sent those that came is forgotten."""
-        where = batches.c.bandit == bandit
-        connection.execute(sa.update(batches).where(where).values(secret=None))
-        connection.execute(sa.delete(people).where(people.c.bandit == bandit))
+        rows.update(connection, batches, {"bandit": bandit}, secret=None)
+        rows.delete(connection, people, bandit=bandit)
 
     def content(self, connection: Connection, bandit: str) -> bytes:
         """The sealed reports of a batch, in the order of their places."""
-        found = connection.execute(
-            sa.select(reports.c.sealed).where(reports.c.bandit == bandit).order_by(reports.c.place)
-        )
-        return b"".join(bytes(each) for each in found.scalars())
+        found = rows.find(connection, reports, "place", "sealed", bandit=bandit)
+        return b"".join(bytes(sealed) for _, sealed in sorted(found))
 
-    def forget(self, connection: Connection, bandit: str) -> None:
-        """A batch was delivered or dropped: nothing of it stays."""
-        for table in (batches, reports, people):
-            connection.execute(sa.delete(table).where(table.c.bandit == bandit))
+    def reopen(self, connection: Connection, bandit: str, bad: list[int], wait: float) -> None:
+        """Give the places of bad reports, by their order in the content, to others: from now on as
+        many must come as to a new batch, since whoever saw the content can tell them from it."""
+        found = sorted(rows.find(connection, reports, "place", bandit=bandit))
+        rows.delete(connection, reports, bandit=bandit, place=[found[at].place for at in bad])
+        rows.update(connection, batches, {"bandit": bandit}, **_begun(wait))
+
+    def forget(self, connection: Connection, bandit: str, *, delivered: bool) -> None:
+        """A batch is over: nothing stays but, if it was delivered, which reports have come."""
+        for table in (batches, reports, people) if delivered else (batches, reports, people, seen):
+            rows.delete(connection, table, bandit=bandit)
+
+
+def _begun(wait: float) -> dict[str, Any]:
+    return {"secret": secrets.token_bytes(32), "count": 0, "ends": time.time() + wait}
 
 
 def new_place() -> bytes:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from discreet.cli import main
-from discreet.evaluation.forecast import Trial
 from discreet.evaluation.looks import Reader
 from discreet.evaluation.totals import RunningTotals
+from discreet.experiments.trial_forecast import Trial
 from discreet.privacy import Budget, SeededNoise
 
 

@@ -1,90 +1,13 @@
-"""What may be spent: epsilon, delta, and how many rounds one person may take part in."""
+"""One person's share: how often a person may take part, and names that tell nothing of anybody."""
 
 import hmac
-import math
 import secrets
 import unicodedata
-import warnings
-from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.arrays import integer, positive, real
-from discreet.privacy.gaussian import gaussian_mu, zcdp_rho
-from discreet.state import Stateful, damaged, value
-
-
-class WeakPromiseWarning(UserWarning):
-    """The budget is legal and promises next to nothing."""
-
-
-def weaknesses(epsilon: float, delta: float) -> list[str]:
-    """What a weak budget means, in words; nothing for a usual one, or for one that is switched off.
-
-    >>> weaknesses(1.0, 1e-6), len(weaknesses(50.0, 0.9))
-    ([], 2)
-    """
-    words = []
-    if 20 <= epsilon < math.inf:  # an outcome may become 500 million times as likely
-        words.append(
-            f"epsilon = {epsilon:g} promises next to nothing: an observer's guess about a person "
-            f"may be right with odds of e^{epsilon:g} to 1; usual values are 0.1 to 10"
-        )
-    if 0.01 <= delta < 1:  # one person in a hundred may have no promise at all
-        words.append(
-            f"delta = {delta:g} promises next to nothing: with that chance a person's data may "
-            "come out as they are; take much less than 1 / people, such as 1e-6"
-        )
-    return words
-
-
-@value
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """A privacy budget for one person, over a learner's whole life.
-
-    `contributions=k` protects a person who appears in up to k rounds: every sensitivity is
-    multiplied by k (or, inside a running sum, by the exact norm of k columns). The caller must
-    enforce that limit, for instance with `ContributionLimiter`. `epsilon=inf` switches privacy
-    off: no noise is added anywhere, and every guarantee says so.
-
-    >>> Budget(1.0, 1e-6).mu  # doctest: +ELLIPSIS
-    0.2367...
-    """
-
-    epsilon: float  # the privacy loss; inf switches privacy off
-    delta: float = 0.0  # 0 for pure privacy
-    contributions: int = 1  # rounds in which one person may appear
-
-    def __post_init__(self) -> None:
-        set_ = object.__setattr__
-        set_(self, "epsilon", positive("epsilon", self.epsilon, allow_inf=True))
-        if not 0 <= real("delta", self.delta) < 1:
-            raise ValueError(f"delta must lie in [0, 1), got {self.delta!r}")
-        set_(self, "delta", float(self.delta))
-        set_(self, "contributions", integer("contributions", self.contributions))
-        for weakness in weaknesses(self.epsilon, self.delta):
-            warnings.warn(weakness, WeakPromiseWarning, stacklevel=4)
-
-    @property
-    def off(self) -> bool:
-        """Whether privacy is switched off (epsilon is infinite)."""
-        return math.isinf(self.epsilon)
-
-    @property
-    def pure(self) -> bool:
-        """Whether delta is zero, so that only pure mechanisms will do."""
-        return self.delta == 0
-
-    @property
-    def mu(self) -> float:
-        """The Gaussian parameter of the whole budget; an error if delta is 0."""
-        return math.inf if self.off else gaussian_mu(self.epsilon, self.delta)
-
-    @property
-    def rho(self) -> float:
-        """The zero-concentrated parameter of the whole budget; an error if delta is 0."""
-        return math.inf if self.off else zcdp_rho(self.epsilon, self.delta)
+from discreet.arrays import integer
+from discreet.state import Stateful, damaged
 
 
 class ContributionLimiter(Stateful):
@@ -123,15 +46,15 @@ class ContributionLimiter(Stateful):
             self._seen[key] = count + 1
             return True
 
+    def _key(self, user: str | bytes | int) -> str:
+        return pseudonym(self._salt, user).hex()
+
     def _validate(self) -> None:
         if not isinstance(self._salt, bytes) or not self._salt:
             raise damaged("salt")
         for count in self._seen.values():
             if type(count) is not int or not 1 <= count <= self.contributions:
                 raise damaged("seen")
-
-    def _key(self, user: str | bytes | int) -> str:
-        return pseudonym(self._salt, user).hex()
 
 
 def pseudonym(key: bytes, user: str | bytes | int) -> bytes:
