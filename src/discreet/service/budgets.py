@@ -149,7 +149,7 @@ def remembered(connection: Connection) -> dict[str, Any]:
     keys = rows.find(connection, tables.keys, "id", "revoked")
     bandits = rows.find(connection, tables.bandits, "name", retired=True)
     return {
-        "charges": [dict(each._mapping) for each in charges],
+        "charges": [dict(zip(charged, each, strict=True)) for each in charges],
         "limits": [dict(zip(LIMIT, each, strict=True)) for each in limits],
         "revoked": [key for key, revoked in keys if revoked is not None],
         "retired": [name for (name,) in bandits],

@@ -72,7 +72,7 @@ def _own_context(
         scores = []
         for _ in range(runs):
             beside, *after, along = _seen(known.claiming(claim, noise, **options), neighbour, low)
-            scores.append((along, np.sum(beside == expected), *after))
+            scores.append((np.sum(beside == expected), along, *after))
         return np.array(scores, dtype=np.float64)
 
 
