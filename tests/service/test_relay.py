@@ -335,8 +335,41 @@ def test_accepted__is_said_of_what_can_still_count(server, relaying, received):
     for each in letters:
         assert send(relay.port, each) == "accepted"
     assert taken(server) == 12
+    assert in_open_batch(relay) == 9
+    end(relay)
+    until(lambda: relay.relay.dropped["ads"] == 2)
+    for each in letters:
+        assert send(relay.port, each) == "accepted"
+    assert in_open_batch(relay) == 9
+
+
+def in_open_batch(relay):
     with relay.relay.store.transaction() as connection:
-        assert relay.relay.store.batch(connection, "ads").count == 9
+        return relay.relay.store.batch(connection, "ads").count
+
+
+def test_retry__of_what_the_server_has_seen_enters_no_other_batch(
+    server, relaying, received, monkeypatch
+):
+    """A server that refuses a batch it has read would find whose answer was lost in the next."""
+    take = reports.take_batch
+
+    async def refused(*arguments):
+        await take(*arguments)
+        raise Problem("not-found", what="batch")
+
+    monkeypatch.setattr(reports, "take_batch", refused)
+    relay = relaying()
+    terms, sealed = sealed_reports(server, range(12))
+    letters = [envelope(terms, each) for each in sealed]
+    for each in letters[:11]:
+        send(relay.port, each)
+    end(relay)
+    until(lambda: relay.relay.dropped["ads"] == 1)
+    assert len(received) == 1  # it was handed over
+    for each in letters:
+        assert send(relay.port, each) == "accepted"
+    assert in_open_batch(relay) == 1
 
 
 def test_errors__are_problems_that_quote_nothing(server, relaying):
@@ -524,11 +557,11 @@ def test_delivery__a_relay_that_does_not_come_to_forget_sends_the_same_batch(
     relay = relaying()
     forget, failures = relay.relay.store.forget, [1, 1]
 
-    def unlucky(connection, bandit, *, delivered):
+    def unlucky(connection, bandit):
         if failures:
             failures.pop()
             raise Problem("store-unavailable")
-        forget(connection, bandit, delivered=delivered)
+        forget(connection, bandit)
 
     monkeypatch.setattr(relay.relay.store, "forget", unlucky)
     terms, sealed = sealed_reports(server, range(20))
@@ -694,6 +727,6 @@ def test_store__has_no_order_of_arrival_and_forgets_people_when_a_batch_closes(t
     assert secret not in on_disk()
     assert not any(person in on_disk() for person in hashes)
     with store.transaction() as connection:
-        store.forget(connection, "ads", delivered=True)
+        store.forget(connection, "ads")
     assert not any(body[:100] in on_disk() for body in sealed)
     store.close()

@@ -105,18 +105,17 @@ class Relay:
             count, full = batch.count, self.full(terms)
             answers: list[str | Problem] = []
             for report in many:
-                known = {"bandit": name, "policy": terms.policy, "id": report.id}
                 if report.policy != terms.policy:
                     answers.append(CLOSED)
                 elif len(report.sealed) != terms.sealed_size:
                     answers.append(Problem("other-size"))
-                elif rows.one(connection, tables.seen, **known) is not None:
+                elif self.store.has(connection, batch, report.id):
                     answers.append(ACCEPTED)
                 elif count >= full:
                     answers.append(_between_batches())
                 else:
-                    rows.insert(connection, tables.seen, [known])
-                    count += self.store.add(connection, batch, report.person, report.sealed)
+                    own = report.id, report.person, report.sealed
+                    count += self.store.add(connection, batch, *own)
                     answers.append(ACCEPTED)
             rows.update(connection, tables.batches, {"bandit": name}, count=count)
         return answers
@@ -188,7 +187,7 @@ class Relay:
             return await self._batch(name)
         if status in (CLOSED, SMALL):
             return await self._drop(name, f"the server answers {status}")
-        await self._do(self.store.forget, name, delivered=True)
+        await self._do(self.store.forget, name)
         self.forwarded[name] += 1
         return None
 
@@ -201,7 +200,7 @@ class Relay:
         await self._do(self.store.open, name, raw, terms.policy, self.settings.wait)
 
     async def _drop(self, name: str, why: str) -> None:
-        await self._do(self.store.forget, name, delivered=False)
+        await self._do(self.store.forget, name)
         self.dropped[name] += 1
         logs.record(logging.WARNING, f"a batch was dropped: {why}", bandit=name)
 
@@ -242,10 +241,10 @@ class Relay:
 
     # -- transactions, on the writer's thread ------------------------------------------------------
 
-    async def _do(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    async def _do(self, work: Callable[..., Any], *given: Any) -> Any:
         def done() -> Any:
             with self.store.transaction() as connection:
-                return work(connection, *given, **named)
+                return work(connection, *given)
 
         return await self.writer.alone(done)
 

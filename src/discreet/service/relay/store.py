@@ -45,7 +45,8 @@ reports = _table(
     sa.Column("sealed", _BYTES, nullable=False),
 )
 people = _table("people", {"bandit": _TEXT, "person": _BYTES})  # keyed hashes
-seen = _table("seen", {"bandit": _TEXT, "policy": _TEXT, "id": _BYTES})  # ids of reports
+entered = _table("entered", {"bandit": _TEXT, "id": _BYTES})  # ids of reports that nobody has seen
+seen = _table("seen", {"bandit": _TEXT, "policy": _TEXT, "id": _BYTES})  # and of closed batches
 
 
 class RelayStore(Store):
@@ -77,9 +78,18 @@ class RelayStore(Store):
         older = sa.and_(seen.c.bandit == bandit, seen.c.policy != policy)
         connection.execute(sa.delete(seen).where(older))
 
-    def add(self, connection: Connection, batch: Any, person: bytes, sealed: bytes) -> int:
+    def has(self, connection: Connection, batch: Any, id: bytes) -> bool:
+        """Whether a report has come, to this batch or to one of its policy that was closed."""
+        here = {"bandit": batch.bandit, "id": id}
+        before = rows.one(connection, seen, policy=batch.policy, **here)
+        return before is not None or rows.one(connection, entered, **here) is not None
+
+    def add(
+        self, connection: Connection, batch: Any, id: bytes, person: bytes, sealed: bytes
+    ) -> int:
         """Add a report to the open batch; returns how many: of each person one, and nobody is told
         whether it was the first."""
+        rows.insert(connection, entered, [{"bandit": batch.bandit, "id": id}])
         who = {"bandit": batch.bandit, "person": hmac.digest(batch.secret, person, "sha256")}
         if rows.one(connection, people, **who) is not None:
             return 0
@@ -89,9 +99,15 @@ class RelayStore(Store):
         return 1
 
     def close_batch(self, connection: Connection, bandit: str) -> None:
-        """No more reports; who sent those that came is forgotten."""
+        """No more reports; who sent those that came is forgotten, and none of them enters again: a
+        server that has it in two batches would know whose answer was lost."""
         rows.update(connection, batches, {"bandit": bandit}, secret=None)
         rows.delete(connection, people, bandit=bandit)
+        (policy,) = rows.one(connection, batches, "policy", bandit=bandit)
+        ids = [id for (id,) in rows.find(connection, entered, "id", bandit=bandit)]
+        came = [{"bandit": bandit, "policy": policy, "id": id} for id in sorted(ids)]
+        rows.insert(connection, seen, came)
+        rows.delete(connection, entered, bandit=bandit)
 
     def content(self, connection: Connection, bandit: str) -> bytes:
         """The sealed reports of a batch, in the order of their places."""
@@ -105,9 +121,9 @@ class RelayStore(Store):
         rows.delete(connection, reports, bandit=bandit, place=[found[at].place for at in bad])
         rows.update(connection, batches, {"bandit": bandit}, **_begun(wait))
 
-    def forget(self, connection: Connection, bandit: str, *, delivered: bool) -> None:
-        """A batch is over: nothing stays but, if it was delivered, which reports have come."""
-        for table in (batches, reports, people) if delivered else (batches, reports, people, seen):
+    def forget(self, connection: Connection, bandit: str) -> None:
+        """A batch is over: nothing stays but, if it was closed, which reports had come."""
+        for table in (batches, reports, people, entered):
             rows.delete(connection, table, bandit=bandit)
 
 
