@@ -210,6 +210,16 @@ def test_rewards__a_bad_item_is_invalid_in_its_place_and_alone(server, item):
     assert sent(server, "/v1/bandits/b/learn", sends[0])[0] == 422
 
 
+def test_rewards__a_number_beyond_all_floats_is_invalid_alone(server):
+    tokens = [decide(server, {"context": FITS})[1]["decision"] for _ in range(2)]
+    items = [
+        f'{{"decision": "{t}", "reward": {x}}}' for t, x in zip(tokens, ("1e999", "1"), strict=True)
+    ]
+    raw = f'{{"rewards": [{", ".join(items)}]}}'.encode()
+    assert sent(server, "/v1/bandits/b/learn", raw) == (200, {"statuses": ["invalid", "counted"]})
+    assert sent(server, "/v1/bandits/b/learn", items[0].encode())[0] == 422
+
+
 def test_rewards__one_beside_many_is_refused(server):
     both = {"rewards": [], "decision": "x", "reward": 1}
     assert sent(server, "/v1/bandits/b/learn", both)[0] == 422
