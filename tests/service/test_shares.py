@@ -54,11 +54,25 @@ def test_horizon__a_key_that_only_decides_does_not_end_it_by_many_calls(running)
     assert decided(thief) == 100
 
 
+@pytest.mark.parametrize("retired", [True, False])
+def test_horizon__once_learning_has_ended_decisions_go_on_for_everybody(running, retired):
+    admin = running.client()
+    admin.create("b", ENDS)
+    page = key(running, "page", "decide", bandits=["b"])
+    assert decided(page) == 200
+    if retired:
+        admin.call("DELETE", "/v1/bandits/b")
+    else:
+        assert decided(admin, most=220) == 220
+    assert not admin.bandit("b")["learning"]
+    assert decided(page, most=300) == 300
+
+
 def test_horizon__who_decides_and_learns_alone_has_all_of_it_and_else_a_half(running):
     running.client().create("b", ENDS)
     shop = key(running, "shop", "decide", "learn")
     key(running, "other", "decide", "learn", bandits=["c"])
-    assert decided(shop, most=300) == 300
+    assert decided(shop, most=100) == 100
     assert running.rows(tables.shares) == []
     other = key(running, "other", "decide", "learn")
     assert decided(other) == 200

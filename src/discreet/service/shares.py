@@ -52,6 +52,8 @@ def _taken(
         row = server.row(connection, name)
         horizon = server.tenant_of(connection, row).definition.horizon
         window = row.window if horizon is None else 0
+        if row.retired or not row.learning:  # nothing is left to share: decisions go on
+            return window, more
         size = row.window_end - row.window_start if horizon is None else horizon
         most = max(1, math.floor(share * size))
         before = _count(connection, name, owner, window)
