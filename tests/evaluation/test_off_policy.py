@@ -295,6 +295,21 @@ def test_logs__one_odd_cell_moves_the_release_as_far_as_a_row_may(column, kind, 
     assert max(np.linalg.norm(each - values[0]) for each in values) <= 2 * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("at", [0, 1, 30, 59])
+def test_logs__a_row_of_too_many_or_too_few_cells_is_odd_alone(at, tmp_path, monkeypatch):
+    """The first one would move everybody's columns, and any other would refuse the file."""
+    monkeypatch.setattr("discreet.evaluation.columns.BATCH", 25)
+    values = []
+    for odd in ("1,1.0,0.5", "1,1.0,0.5,", "1,1.0,0.5,7,8", "1", "1,,,,,,,"):
+        lines = ["0,1.0,0.5", "1,1.0,0.5"] * 30
+        lines[at] = odd
+        (tmp_path / "log.csv").write_text("\n".join(["action,reward,propensity", *lines]))
+        with observed("release") as seen:
+            assert run(tmp_path / "log.csv", propensity=None, model="none").decisions == 60
+        values.append(np.ravel(seen[-1].value))
+    assert max(np.linalg.norm(each - values[0]) for each in values) <= 2 * (1 + 1e-9)
+
+
 def test_logs__actions_are_found_by_name_whatever_stands_in_other_rows(tmp_path):
     want = run({**coins(60)}, model="none", propensity=0.5)
     for names, actions in ((np.array(["00", "0"]), ["00", "0"]), (np.array([7, 9]), [7, 9])):
