@@ -21,11 +21,9 @@ class AffineHull:
     basis: Array  # (n, m), orthonormal columns
 
     def point(self, z: Array) -> Array:  # (..., m) -> (..., n)
-        """From coordinates to a point."""
         return np.asarray(self.origin + z @ self.basis.T)
 
     def coordinates(self, x: Array) -> Array:  # (..., n) -> (..., m)
-        """From a point of the flat to its coordinates."""
         return np.asarray((x - self.origin) @ self.basis)
 
 

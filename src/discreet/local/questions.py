@@ -49,32 +49,17 @@ NAME = 40  # characters
 PARTS = (("gram", "gram", 0.3), ("moment", "moment", 0.65), ("scale", "square", 0.05))
 
 
-def _unit_interval(epsilon: float, contributions: int) -> IntervalChannel:
-    return IntervalChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
-
-
 def _entries(d: int) -> int:
     return d * (d + 1) // 2
 
 
-def _joint(d: int) -> int:
-    """Entries of a joint answer."""
-    return _entries(d) + d + 1
-
-
-# kind: the shape of an answer in dimension d, and the channel that it goes through.
-KINDS: dict[str, tuple[Callable[[int], Shape], Callable[[int, float, int], Channel]]] = {
-    "gram": (  # the isometric vector of a symmetric matrix
-        lambda d: (_entries(d),),
-        lambda d, e, k: BallChannel(_entries(d), e, contributions=k),
-    ),
-    "moment": (lambda d: (d,), lambda d, e, k: BallChannel(d, e, contributions=k)),
-    "within": (lambda d: (), lambda d, e, k: BinaryChannel(e, contributions=k)),
-    "square": (lambda d: (), lambda d, e, k: _unit_interval(e, k)),
-    "joint": (
-        lambda d: (_joint(d),),
-        lambda d, e, k: BallChannel(_joint(d), e, contributions=k),
-    ),
+# kind: the shape of an answer in dimension d.
+KINDS: dict[str, Callable[[int], Shape]] = {
+    "gram": lambda d: (_entries(d),),  # the isometric vector of a symmetric matrix
+    "moment": lambda d: (d,),
+    "within": lambda d: (),
+    "square": lambda d: (),
+    "joint": lambda d: (_entries(d) + d + 1,),
 }
 
 
@@ -106,12 +91,16 @@ class Question:
             raise ValueError("the fraction of a question must lie in [0, 1]")
 
     def shape(self, dim: int) -> Shape:
-        """Of one answer."""
-        return KINDS[self.kind][0](dim)
+        return KINDS[self.kind](dim)
 
     def channel(self, dim: int, epsilon: float, contributions: int) -> Channel:
         """What an answer goes through before it leaves the device."""
-        return KINDS[self.kind][1](dim, epsilon, contributions)
+        if self.kind == "within":
+            return BinaryChannel(epsilon, contributions=contributions)
+        if self.kind == "square":
+            return IntervalChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
+        (entries,) = self.shape(dim)
+        return BallChannel(entries, epsilon, contributions=contributions)
 
     @property
     def totals(self) -> dict[str, float]:

@@ -91,7 +91,6 @@ class Exp2(Stateful):
         return Arm(int(cumulative.searchsorted(coin, "right")), p)
 
     def probabilities(self) -> Array:  # (arms,)
-        """The probabilities p of the present policy."""
         total, p, cumulative = self._held
         if total is not self._total:
             total = self._total
@@ -120,11 +119,9 @@ class Exp2(Stateful):
         self._commit(_total=self._total + sums / p, updates=self.updates + 1)
 
     def again(self, arm: Arm) -> Arm:
-        """The same arm."""
         return arm
 
     def choice(self, record: dict[str, Any]) -> Arm:
-        """The arm of a decision record."""
         action = record["action"]
         p = finite("probabilities", record["probabilities"])
         if isinstance(action, bool) or not isinstance(action, int) or p.shape != (self.n_arms,):

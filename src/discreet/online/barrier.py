@@ -81,7 +81,6 @@ class Scrible(Stateful):
         self._coins: Array | None = None  # of a decision that was not made yet
 
     def decide(self) -> SignedPoint:
-        """Centre and step from the estimates so far, and a random sign."""
         if self._coins is None:  # kept while the barrier, which may be the caller's, fails
             self._coins = self._rng.random(self.barrier.coins(self.dim) + 1)
         coins = self._coins
@@ -93,7 +92,6 @@ class Scrible(Stateful):
         return self._point(centre, step, weights, 1 if coins[-1] < 0.5 else -1)
 
     def learn(self, point: SignedPoint, loss: float) -> None:
-        """Add the estimate of the loss vector to their total."""
         total = self._total + (loss * point.sign) * point.weights
         self._commit(_total=total, updates=self.updates + 1)
 
@@ -103,7 +101,6 @@ class Scrible(Stateful):
         return self._point(point.centre, point.step, point.weights, sign)
 
     def choice(self, record: dict[str, Any]) -> SignedPoint:
-        """The point of a decision record."""
         centre, step, weights = (
             finite(name, record[name]) for name in ("centre", "step", "weights")
         )

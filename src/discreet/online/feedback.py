@@ -106,15 +106,12 @@ class Reports(Feedback):
         self._held: dict[str, float] = {}  # reports that the bandit failed to take, by round
 
     def hold(self, t: int, report: float) -> None:
-        """Keep it for the next try."""
         self._held = {**self._held, str(t): report}
 
     def holds(self, t: int) -> bool:
-        """Whether the bandit has failed to take the report of round t."""
         return str(t) in self._held
 
     def held(self, t: int) -> float | None:
-        """The report of round t, which is told once more."""
         if not self._held:
             return None
         report = self._held.get(str(t))
@@ -122,7 +119,6 @@ class Reports(Feedback):
         return report
 
     def choose(self, bandit: ScalarBandit, t: int) -> Any:
-        """Whatever the bandit chooses."""
         return bandit.decide()
 
     def report(self, loss: float) -> float:
@@ -193,7 +189,6 @@ class ShuffledReports(Feedback):
         return bandit.decide(float(self._noise.uniform(())))
 
     def report(self, loss: float) -> float:
-        """A report of the loss."""
         return self.channel.report(loss, self._noise)
 
     def accept(self, bandit: Any, decision: LossDecision, report: float) -> bool:
@@ -206,7 +201,6 @@ class ShuffledReports(Feedback):
         return True
 
     def guarantee(self, *, taken: bool) -> Guarantee:
-        """(epsilon, delta) against everybody but the relay."""
         release = Release.channel(
             math.inf if self.channel.off else self.channel.report_epsilon,
             what=f"one batch of {self.size} reports, planned; a round is in one batch",
@@ -258,7 +252,6 @@ class Batch:
     count: int = 0  # losses that have come
 
     def plus(self, term: float) -> "Batch":
-        """With one more loss."""
         return Batch(self.index, self.choice, self.total + term, self.count + 1)
 
 
@@ -361,7 +354,6 @@ class Batches(Feedback):
         return False
 
     def guarantee(self, *, taken: bool) -> Guarantee:
-        """The ledger's."""
         return self._ledger.guarantee(
             trust="central",
             unprotected=(*UNPROTECTED, STOLEN_STATE),

@@ -43,7 +43,6 @@ class Run:
 
     @classmethod
     def begin(cls, rows: Array, first: int) -> "Run":
-        """Nothing is released yet."""
         key = secrets.token_bytes(32)
         return cls(key, hmac.digest(key, rows.tobytes(), "sha256"), first, [])
 

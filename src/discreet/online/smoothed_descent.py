@@ -26,8 +26,6 @@ from discreet.domains import Domain
 from discreet.domains.conditional_gradient import nearest_point
 from discreet.state import Stateful, damaged, value
 
-SMOOTH = 0.4  # how far the smoothed sum goes towards the newest one; tuned
-
 
 @value
 @dataclass(frozen=True, slots=True)
@@ -128,7 +126,7 @@ class SmoothedDescent(Stateful):
         With shrinking, the nearest point of the smaller set: in coordinates of the domain the
         step is longer by 1/inside.
         """
-        smooth = self._smooth + SMOOTH * (total - self._smooth)
+        smooth = self._smooth + 0.4 * (total - self._smooth)  # .4 is tuned
         step = total - self._last
         moment = self._moment + float(step.dot(step))
         rate = self.steps.rate(moment, self._moves + 1, self.dim)
@@ -148,7 +146,6 @@ class SmoothedDescent(Stateful):
 
     @property
     def rate(self) -> float:
-        """eta of the last move."""
         return self.steps.rate(self._moment, max(self._moves, 1), self.dim)
 
     def stay(self) -> None:
@@ -156,7 +153,6 @@ class SmoothedDescent(Stateful):
         self._draw(centre=self.centre)
 
     def aim(self, i: int) -> Aim:
-        """The i-th point of the batch."""
         return Aim(self._points[i], self._units[i], self.baseline)
 
     def choice(self, record: dict[str, Any]) -> Aim:

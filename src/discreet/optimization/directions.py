@@ -59,12 +59,10 @@ class SmoothedDirection(Stateful):
 
     @property
     def rounds(self) -> int:
-        """Gradients taken so far."""
         return self._sums.rounds
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise for all sums, hence for all that is computed from them."""
         return self._sums.guarantee
 
     @property
@@ -174,7 +172,6 @@ class VertexDirection(Stateful):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise for the whole sequence of vertices."""
         return self._ledger.guarantee(
             unprotected=(
                 "the number of rounds",
@@ -211,7 +208,6 @@ class VertexDirection(Stateful):
         return self._vertex.copy()
 
     def add(self, g: Array) -> None:
-        """Take in one gradient, and choose a vertex if it is time."""
         t = self.rounds + 1
         total = self._total + g
         vertex = self._vertex

@@ -150,12 +150,10 @@ class WindowArms(Stateful):
 
     @property
     def learning(self) -> bool:
-        """Whether a window is open."""
         return self.window < len(self.ends)
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise, with the windows released so far."""
         return self._ledger.guarantee(trust="joint")
 
     @property

@@ -117,16 +117,13 @@ class DenseWindows(Stateful):
 
     @property
     def theta(self) -> Array:  # (n,)
-        """The released parameter."""
         return self._theta.copy()
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise, with the windows released so far."""
         return self._ledger.guarantee(unprotected=UNPROTECTED, reference="windows of Newton steps")
 
     def take(self, x: Array, y: float) -> None:
-        """Add one row to the open window."""
         self._commit(rounds=self.rounds + 1, _sums=self._sums + self.term(x, y))
 
     def term(self, x: Array, y: float) -> Array:
@@ -276,29 +273,24 @@ class SparseWindows(Stateful):
 
     @property
     def rounds(self) -> int:
-        """Rows taken so far."""
         arms = self._arms
         return (arms.ends[arms.window - 1] if arms.window else 0) + arms.taken
 
     @property
     def theta(self) -> Array:  # (n,)
-        """The released parameter."""
         return np.array(self._arms.theta[0])
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise, with the windows released so far."""
         promise = self._arms.guarantee
         return replace(
             promise, trust="central", unprotected=UNPROTECTED, reference="windows of Newton steps"
         )
 
     def take(self, x: Array, y: float) -> None:
-        """Add one row to the open window."""
         self._arms.take(0, x, y)
 
     def follow(self) -> None:
-        """Release the window that is full, if there is one, and move; asked again does nothing."""
         self._arms.advance(self.rounds)
 
     def _validate(self) -> None:

@@ -131,7 +131,6 @@ class NoisySum(Stateful):
         return term
 
     def _plus(self, term: Array) -> Array:
-        """The value with one more term."""
         return (to_lattice(term, self._spacing) if self._spacing else term) + self._value
 
 
@@ -152,7 +151,6 @@ class RunningSum(Stateful):
         self.estimate = np.zeros(dim)
 
     def add(self, x: Array) -> Array:
-        """Take in one round and return the noisy prefix sum."""
         estimate, changes = self._advanced(x)
         self._commit(rounds=self.rounds + 1, estimate=estimate, **changes)
         return estimate

@@ -71,7 +71,6 @@ class SquareRoot:
         return float(np.linalg.norm(sums))
 
     def std(self, t: Array) -> Array:
-        """Std of the noise at round t, for z of std 1."""
         return np.asarray(np.sqrt(np.cumsum(self.coefficients**2))[np.asarray(t) - 1])
 
     def kernel(self, scale: float) -> "History":
@@ -139,7 +138,6 @@ class Buffered:
         return np.asarray(np.sqrt(total))
 
     def kernel(self, scale: float) -> "Buffers":
-        """The streaming form, for white noise of std 1 that is to have this scale."""
         return Buffers(self, scale)
 
 
@@ -194,17 +192,14 @@ class History:
         self._coefficients = coefficients
 
     def memory(self, dim: int) -> Array:
-        """The memory before the first round."""
         return np.zeros((1, dim))
 
     def step(self, memory: Array, t: int, z: Array) -> tuple[Array, Array]:
-        """The memory after round t's z, t = 0, 1, ..., and the running noise."""
         memory = _with_room(memory, t, 1)
         memory[t] = z
         return memory, np.asarray(self._coefficients[: t + 1][::-1] @ memory[: t + 1])
 
     def steps(self, memory: Array, t: int, Z: Array) -> tuple[Array, Array]:  # (n, dim) each
-        """`step` for n rounds, and the running noise of each."""
         after = t + len(Z)
         memory = _with_room(memory, t, len(Z))
         memory[t:after] = Z

@@ -191,7 +191,6 @@ class TreeSum(RunningSum):
         return estimate, {"_reached": reached, "_open": open_, "_ahead": tuple(ahead)}
 
     def _advanced_by(self, X: Array) -> tuple[Array, dict[str, Any]]:
-        """Level by level."""
         tree = self.tree
         before = self.rounds
         after = self.rounds + len(X)
