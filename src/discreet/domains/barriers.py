@@ -123,8 +123,6 @@ class CubeBarrier(Barrier):
 
     A product: every coordinate takes its step at once, each with its own sign, which saves a
     factor m of variance.
-
-    m   dimensions
     """
 
     def __init__(self, m: int) -> None:

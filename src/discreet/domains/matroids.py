@@ -116,11 +116,7 @@ class Partition(Matroid):
 
 
 class Uniform(Partition):
-    """At most k of n elements.
-
-    n   elements
-    k   the most that may be taken
-    """
+    """At most k of n elements."""
 
     def __init__(self, n: int, k: int) -> None:
         n = integer("n", n)
@@ -131,10 +127,7 @@ class Uniform(Partition):
 
 
 class Graphic(Matroid):
-    """Edges of an undirected graph; independent without a cycle.
-
-    edges   pairs of nodes
-    """
+    """Edges of an undirected graph; independent without a cycle."""
 
     def __init__(self, edges: Iterable[tuple[Hashable, Hashable]]) -> None:
         self.edges = [(node_name(u), node_name(v)) for u, v in edges]

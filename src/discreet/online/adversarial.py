@@ -25,7 +25,7 @@ from discreet.online.reduction import PrivateBandit, batch_size, mean_noise, red
 from discreet.privacy import Budget, Shuffled
 from discreet.privacy.channels import BinaryChannel
 from discreet.privacy.noise import Noise, source
-from discreet.state import Stateful, damaged, value
+from discreet.state import Stateful, value
 
 
 @value
@@ -129,10 +129,6 @@ class Exp2(Stateful):
         if not (0 <= action < self.n_arms and p[action] > 0):
             raise ValueError("an arm that could not be drawn")
         return Arm(action, p)
-
-    def _validate(self) -> None:
-        if not isinstance(self._rng, np.random.Generator):
-            raise damaged("rng")
 
 
 class Tsallis(Exp2):

@@ -32,7 +32,7 @@ from discreet.online.reduction import PrivateBandit, batch_size, mean_noise, red
 from discreet.privacy import Budget
 from discreet.privacy.channels import BinaryChannel
 from discreet.privacy.noise import Noise, source
-from discreet.state import Stateful, damaged, value
+from discreet.state import Stateful, value
 
 
 @value
@@ -109,10 +109,6 @@ class Scrible(Stateful):
         if record["sign"] not in (-1, 1):
             raise ValueError("a sign is 1 or -1")
         return self._point(centre, step, weights, int(record["sign"]))
-
-    def _validate(self) -> None:
-        if not isinstance(self._rng, np.random.Generator):
-            raise damaged("rng")
 
     def _point(self, centre: Array, step: Array, weights: Array, sign: int) -> SignedPoint:
         return SignedPoint(self.hull.point(centre + sign * step), centre, step, weights, sign)

@@ -154,10 +154,7 @@ class ShuffledReports(Feedback):
     that comes after its batch was closed is too late: the others' arms are drawn by another policy
     by then. A batch with fewer losses than its minimum is dropped.
 
-    n_arms    of the bandit
     size      rounds of a batch; the last one has up to twice as many
-    horizon   rounds in all
-    budget    of one person
     crowd     what batches are counted on for
     noise     where the coins of arms and reports come from
     """
@@ -264,11 +261,7 @@ class Batches(Feedback):
     are disjoint and each has the whole budget. At the horizon everything open is released; after
     that nothing is learned.
 
-    size         rounds in a batch
-    horizon      rounds in all
-    budget       of one person
-    loss_range   of one loss
-    noise        where the noise comes from
+    size   rounds in a batch
     """
 
     _state = ("_noise", "_open", "_due", "_told", "_start", "_ledger")

@@ -60,8 +60,6 @@ class SmoothedDescent(Stateful):
     `move(total, baseline)` places the centre and draws the directions of the next batch, `stay()`
     only draws them; `aim(i)` is the i-th point of the batch.
 
-    domain     any
-    steps      what the rate is computed from
     radius     zeta: how far points are from the centre
     size       rounds in a batch
     gap        how exactly the nearest point is found
@@ -201,8 +199,6 @@ class SmoothedDescent(Stateful):
         """The directions of the batch at hand are not saved: they are drawn again."""
         if self.batch < -1 or self.oracle_calls < 0 or not 0 <= self._moves <= self.batch + 1:
             raise damaged("batch")
-        if not all(isinstance(rng, np.random.Generator) for rng in (self._rng, self._before)):
-            raise damaged("rng")
         if self.batch >= 0:
             self._units = self._drawn(_copied(self._before))
             self._points = self._around(self.centre, self._units)

@@ -139,9 +139,6 @@ class RunningSum(Stateful):
 
     A round is taken in whole or not at all: what a failed draw leaves behind is noise that nobody
     uses, and all changes are one step.
-
-    horizon   the most rounds
-    dim       length of a row
     """
 
     def __init__(self, horizon: int, dim: int) -> None:

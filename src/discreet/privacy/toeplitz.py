@@ -52,10 +52,7 @@ Integers = NDArray[Any]  # of Python's integers: dtype object
 
 
 class SquareRoot:
-    """Noise sum_k c_k z_{t-k}: C = B = A^(1/2).
-
-    horizon   rounds
-    """
+    """Noise sum_k c_k z_{t-k}: C = B = A^(1/2)."""
 
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon
@@ -142,11 +139,7 @@ class Buffered:
 
 
 class Buffers:
-    """z -> running noise, in O(5 dim) memory: one row for each pole.
-
-    design   poles and weights
-    scale    std of the white noise z
-    """
+    """z -> running noise, in O(5 dim) memory: one row for each pole."""
 
     def __init__(self, design: Buffered, scale: float) -> None:
         # Row 0 is the plain running sum of z (pole 1, weight alpha), the others the buffers.
@@ -219,10 +212,7 @@ def noise_matrix(design: SquareRoot | Buffered, rounds: int) -> Array:  # (round
 class FilteredSum(RunningSum):
     """The exact running sum plus filtered float noise.
 
-    design   the filter
-    dim      length of a row
     scale    std of the white noise; 0 for none
-    noise    source of the noise
     """
 
     _state = ("rounds", "estimate", "_total", "_memory", "noise")
@@ -292,11 +282,8 @@ class LatticeSum(RunningSum):
 
     `noise` must draw its Gaussian noise exactly, on a lattice.
 
-    design    the filter, with dyadic weights
-    dim       length of a row
     scale     std of the white noise
     spacing   of the lattice; a power of two
-    noise     source of the noise
     """
 
     _state = ("rounds", "estimate", "_buffers", "_memory", "noise")
