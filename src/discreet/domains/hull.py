@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from discreet.arrays import Array
 
@@ -29,10 +30,7 @@ class AffineHull:
 
 def sum_zero_basis(n: int) -> Array:  # (n, n - 1)
     """Helmert's orthonormal basis of the vectors of sum zero."""
-    k = np.arange(1, n)
-    basis = np.where(np.arange(n)[:, None] < k, 1.0, 0.0)
-    basis[k, k - 1] = -k
-    return np.asarray(basis / np.sqrt(k * (k + 1)))
+    return np.ascontiguousarray(scipy.linalg.helmert(n).T)
 
 
 class InnerBall(NamedTuple):

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer, positive
 from discreet.decisions import Decision
-from discreet.local.questions import answer
-from discreet.local.record import scaled_outcomes, scaled_rows
+from discreet.local.questions import answer, scaled_outcomes, scaled_rows
 from discreet.local.report import Report
 from discreet.local.server import local_guarantee
 from discreet.local.state import PublicState
