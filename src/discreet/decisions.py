@@ -226,13 +226,7 @@ def seal(key: str, record: dict[str, Any]) -> str:
 
 
 class ArmDecision(LossDecision):
-    """A decision for an arm; under central trust it was drawn once for the whole batch.
-
-    round     of the learner, from 0
-    learner   whose decision this is
-    choice    the arm and its probabilities
-    key       of its learner, for the seal; shown nowhere
-    """
+    """A decision for an arm; under central trust it was drawn once for the whole batch."""
 
     @property
     def action(self) -> int:
@@ -251,13 +245,7 @@ class ArmDecision(LossDecision):
 
 
 class PointDecision(LossDecision):
-    """A decision for a point of the domain.
-
-    round     of the learner, from 0
-    learner   whose decision this is
-    choice    the point, and what its loss will be used for
-    key       of its learner, for the seal; shown nowhere
-    """
+    """A decision for a point of the domain."""
 
     @property
     def point(self) -> Array:  # (n,)

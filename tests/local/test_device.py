@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 from discreet.bandits import LocalServer, PublicPolicy
 from discreet.bandits.local_protocol import questions
 from discreet.local.device import Device, Promise
-from discreet.local.questions import KINDS, LARGEST, SMALLEST_CLIP, Question, _statistic, answer
-from discreet.local.record import scaled_outcomes, scaled_rows
+from discreet.local.questions import (
+    KINDS,
+    LARGEST,
+    SMALLEST_CLIP,
+    Question,
+    _statistic,
+    answer,
+    scaled_outcomes,
+    scaled_rows,
+)
 from discreet.local.report import ReportSum
 from discreet.local.state import PublicState
 from discreet.privacy import SeededNoise, Shuffled

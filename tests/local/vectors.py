@@ -10,8 +10,7 @@ import numpy as np
 
 from discreet.bandits import PublicPolicy
 from discreet.features import Category, FeatureMap, Number
-from discreet.local.questions import answer
-from discreet.local.record import scaled_outcomes, scaled_rows
+from discreet.local.questions import answer, scaled_outcomes, scaled_rows
 from discreet.privacy import Shuffled
 from discreet.privacy.noise import SystemNoise
 from discreet.privacy.portable import COINS, log

@@ -20,7 +20,7 @@ from discreet.domains import (
 )
 from discreet.domains.conditional_gradient import nearest_point
 from discreet.online.projection_free import LEVEL, ProjectionFreeBandit
-from discreet.online.smoothed_descent import SMOOTH, SmoothedDescent, Steps
+from discreet.online.smoothed_descent import SmoothedDescent, Steps
 from discreet.privacy import SecureNoise, SeededNoise
 from papers.convex_losses import convex_losses
 
@@ -39,6 +39,7 @@ DOMAINS = {
     "low rank": TraceNormBall(2, 3),
 }
 every_domain = pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+SMOOTH = 0.4  # how far the smoothed sum goes towards the newest one
 BUDGETS = {"pure": (1.0, 0.0), "approximate": (1.0, 1e-6)}
 every_budget = pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
 

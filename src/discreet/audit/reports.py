@@ -20,8 +20,7 @@ from discreet.audit.rows import Attack, Claim
 from discreet.audit.run import Audited, audit_sides
 from discreet.audit.views import log_ratio
 from discreet.bandits import PublicPolicy
-from discreet.local.questions import answer
-from discreet.local.record import scaled_outcomes, scaled_rows
+from discreet.local.questions import answer, scaled_outcomes, scaled_rows
 
 
 def audit_reports(path: Path, *, confidence: float = 0.999) -> Audited:

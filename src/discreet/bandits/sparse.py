@@ -288,8 +288,6 @@ class SparseBandit(Rounds):
 
     def _validate(self) -> None:
         super()._validate()
-        if not isinstance(self._rng, np.random.Generator):
-            raise damaged("rng")
         if not 0 <= self._advanced <= min(self.rounds, self.horizon):
             raise damaged("advanced")
         if self._first is not None and np.shape(self._first) != (self.n_arms, self.dim):

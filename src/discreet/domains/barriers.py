@@ -95,7 +95,6 @@ class LogBarrier(Barrier):
         self._least = _CLEARANCE * (b - A @ inside)
 
     def value(self, z: Array) -> float:
-        """Infinite outside."""
         slack = self.b - self.A @ z
         return float(-np.log(slack).sum()) if slack.min() > 0 else math.inf
 
@@ -104,7 +103,6 @@ class LogBarrier(Barrier):
         return np.asarray(self._rows(z).sum(axis=0))
 
     def hessian(self, z: Array) -> Array:
-        """The Gram matrix of the same rows."""
         rows = self._rows(z)
         return np.asarray(rows.T @ rows)
 
@@ -125,24 +123,19 @@ class CubeBarrier(Barrier):
 
     A product: every coordinate takes its step at once, each with its own sign, which saves a
     factor m of variance.
-
-    m   dimensions
     """
 
     def __init__(self, m: int) -> None:
         self.nu = float(m)
 
     def value(self, z: Array) -> float:
-        """Infinite outside."""
         room = 1 - z * z
         return float(-np.log(room).sum()) if room.min() > 0 else math.inf
 
     def gradient(self, z: Array) -> Array:
-        """2 z/(1 - z^2)."""
         return np.asarray(2 * z / (1 - z * z))
 
     def hessian(self, z: Array) -> Array:
-        """Diagonal."""
         return np.diag(2 * (1 + z * z) / (1 - z * z) ** 2)
 
     def minimizer(self, pull: Array, near: Array) -> Array:
@@ -150,7 +143,6 @@ class CubeBarrier(Barrier):
         return np.asarray((pull * _INSIDE) / (-1 - np.sqrt(1 + pull * pull)))
 
     def coins(self, m: int) -> int:
-        """One sign for each coordinate."""
         return m
 
     def exploration(self, z: Array, coins: Array) -> tuple[Array, Array]:
@@ -169,16 +161,13 @@ class BallBarrier(Barrier):
     nu = 1.0
 
     def value(self, z: Array) -> float:
-        """Infinite outside."""
         room = 1 - float(z @ z)
         return -math.log(room) if room > 0 else math.inf
 
     def gradient(self, z: Array) -> Array:
-        """2 z/(1 - |z|^2)."""
         return np.asarray(2 * z / (1 - z @ z))
 
     def hessian(self, z: Array) -> Array:
-        """2 I/(1 - |z|^2) + 4 z z'/(1 - |z|^2)^2."""
         room = 1 - z @ z
         return np.asarray(2 * np.eye(len(z)) / room + 4 * np.outer(z, z) / room**2)
 

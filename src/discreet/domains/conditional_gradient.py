@@ -76,10 +76,7 @@ def nearest_point(
 
 
 class _Atoms:
-    """A point as a mixture of atoms, kept relative to the first of them.
-
-    start   the first atom
-    """
+    """A point as a mixture of atoms, kept relative to the first of them."""
 
     def __init__(self, start: Array) -> None:
         self.start, self.point = start, start.copy()

@@ -123,7 +123,6 @@ class FlowPolytope(Domain):
         return float(min(2 * longest, self.live.sum()) ** (1 / power(p)))
 
     def contains(self, x: ArrayLike) -> bool:
-        """Whether x is a unit flow, up to rounding."""
         y = np.asarray(x, dtype=np.float64)
         if y.shape != (self.dim,) or not np.isfinite(y).all():
             return False

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from discreet.arrays import Array
 
@@ -21,20 +22,15 @@ class AffineHull:
     basis: Array  # (n, m), orthonormal columns
 
     def point(self, z: Array) -> Array:  # (..., m) -> (..., n)
-        """From coordinates to a point."""
         return np.asarray(self.origin + z @ self.basis.T)
 
     def coordinates(self, x: Array) -> Array:  # (..., n) -> (..., m)
-        """From a point of the flat to its coordinates."""
         return np.asarray((x - self.origin) @ self.basis)
 
 
 def sum_zero_basis(n: int) -> Array:  # (n, n - 1)
     """Helmert's orthonormal basis of the vectors of sum zero."""
-    k = np.arange(1, n)
-    basis = np.where(np.arange(n)[:, None] < k, 1.0, 0.0)
-    basis[k, k - 1] = -k
-    return np.asarray(basis / np.sqrt(k * (k + 1)))
+    return np.ascontiguousarray(scipy.linalg.helmert(n).T)
 
 
 class InnerBall(NamedTuple):

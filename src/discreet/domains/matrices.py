@@ -88,7 +88,6 @@ class BirkhoffPolytope(Domain):
 
     @row_by_row
     def linear_minimizer(self, g: Array) -> Array:
-        """The best assignment."""
         best = np.zeros((self.side, self.side))
         best[scipy.optimize.linear_sum_assignment(g.reshape(best.shape))] = 1.0
         return best.ravel()
@@ -104,7 +103,6 @@ class BirkhoffPolytope(Domain):
         return float((2 * self.side) ** (1 / power(p)))
 
     def contains(self, x: ArrayLike) -> bool:
-        """Whether x is doubly stochastic, up to rounding."""
         y = np.asarray(x, dtype=np.float64)
         if y.shape != (self.dim,) or not np.isfinite(y).all():
             return False

@@ -57,7 +57,6 @@ class Oracle(Matroid):
             )
 
     def greedy(self, order: Elements) -> Elements:
-        """One test for each element."""
         taken: list[int] = []
         for element in order.tolist():
             if self.independent((*taken, element)):
@@ -83,7 +82,6 @@ class Partition(Matroid):
             raise ValueError("each limit must lie between 0 and the size of its group")
 
     def greedy(self, order: Elements) -> Elements:
-        """The first elements of each group."""
         groups = self.groups[order]
         by_group = np.argsort(groups, kind="stable")
         sizes = np.bincount(groups, minlength=len(self.limits))
@@ -93,7 +91,6 @@ class Partition(Matroid):
         return order[place < self.limits[groups]]
 
     def loops(self) -> Elements:
-        """Elements of groups with limit zero."""
         return np.flatnonzero(self.limits[self.groups] == 0)
 
     def base_inner_ball(self, base: Callable[[Array], Array]) -> InnerBall:
@@ -119,11 +116,7 @@ class Partition(Matroid):
 
 
 class Uniform(Partition):
-    """At most k of n elements.
-
-    n   elements
-    k   the most that may be taken
-    """
+    """At most k of n elements."""
 
     def __init__(self, n: int, k: int) -> None:
         n = integer("n", n)
@@ -134,10 +127,7 @@ class Uniform(Partition):
 
 
 class Graphic(Matroid):
-    """Edges of an undirected graph; independent without a cycle.
-
-    edges   pairs of nodes
-    """
+    """Edges of an undirected graph; independent without a cycle."""
 
     def __init__(self, edges: Iterable[tuple[Hashable, Hashable]]) -> None:
         self.edges = [(node_name(u), node_name(v)) for u, v in edges]
@@ -170,7 +160,6 @@ class Graphic(Matroid):
         return np.array(taken, dtype=np.intp)
 
     def loops(self) -> Elements:
-        """Edges from a node to itself."""
         return np.array([e for e, (u, v) in enumerate(self._ends) if u == v], dtype=np.intp)
 
 

@@ -50,7 +50,6 @@ class Polytope(SolidDomain):
 
     @row_by_row
     def linear_minimizer(self, g: Array) -> Array:
-        """A vertex of least <g, x>."""
         size = float(np.abs(g).max())  # tolerances of HiGHS are absolute
         return self._solve(g / size if size > 0 else g, self.A)
 

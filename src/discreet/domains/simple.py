@@ -50,7 +50,6 @@ class Simplex(Domain):
         return np.asarray(best[..., None] == np.arange(self.dim), dtype=np.float64)
 
     def project(self, y: Array) -> Array:
-        """Subtract what makes the sum one, and cut at zero."""
         return onto_simplex(y)
 
     def leader(self, total: Array, rate: Any) -> Array:
@@ -153,7 +152,6 @@ class Cube(LpBall):
         self.barrier = CubeBarrier(self.dim)
 
     def project(self, y: Array) -> Array:
-        """Clip each entry, of many rows at once."""
         return np.minimum(np.maximum(y, -1.0), 1.0)
 
     @property
@@ -181,7 +179,6 @@ class Ball(LpBall):
         return np.asarray(-g / np.where(norms > 0, norms, 1.0))
 
     def project(self, y: Array) -> Array:
-        """Shorten to length one, many rows at once."""
         norms = np.sqrt(np.einsum("...i,...i->...", y, y))
         return np.asarray(y / np.maximum(norms, 1.0)[..., None])
 

@@ -56,18 +56,7 @@ NAMES = ("sphere", "short", "decay", "fixed", "rare", "basis", "sign", "half", "
 def linear_world(
     name: str, dim: int = 5, *, actions: int = 10, noise: float = 0.1, seed: int
 ) -> LinearWorld:
-    """A world by name; the seed decides its parameter (and its fixed actions).
-
-    sphere   features uniform on the unit sphere, fresh every round
-    short    the same of length .1: the norm bound is a bad guess
-    decay    Gaussian features of scale j^-1.5, cut to the unit ball
-    fixed    the same actions every round, the best ahead by at least .1
-    rare     one round in a hundred lies in two directions that the others do not have
-    basis    unit vectors, the j-th with frequency 2^-j
-    sign     sphere with rewards +1 and -1: the hardest noise
-    half     a constant and a sphere, rewards 0 and 1 of mean .5
-    tenth    the same with mean .1
-    """
+    """A world by name (`registry.WORLDS`); the seed decides its parameter and fixed actions."""
     one_of("name", name, NAMES)
     d = integer("dim", dim, least=2)
     A = _actions(actions)

@@ -67,7 +67,6 @@ class Report:
 
     @property
     def look(self) -> Look:
-        """The last one."""
         return self.history[-1]
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -85,7 +84,6 @@ class Report:
         return rows
 
     def html(self) -> str:
-        """The page."""
         return render(
             "abtest.html",
             title=self.name,
@@ -95,7 +93,6 @@ class Report:
         )
 
     def record(self) -> dict[str, Any]:
-        """Plain values, for machines."""
         return {
             "format": 1,
             "name": self.name,

@@ -109,7 +109,6 @@ class Worth:
         return sorted(found, key=lambda each: -abs(each.effect))
 
     def html(self) -> str:
-        """A section of a page."""
         known = self.values and self.values[-1].mean is not None
         picture = figures.worth(self.values) if known else ""
         return render("worth.html", worth=self, picture=picture, effects=self.clear[:SHOWN])

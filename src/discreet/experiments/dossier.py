@@ -47,7 +47,6 @@ class Dossier:
 
     @property
     def arguments(self) -> list[tuple[str, str]]:
-        """Of the definition, as they are shown."""
         shown = {name: each for name, each in self.definition.items() if name not in _SECRET}
         return [(name, _shown(value)) for name, value in shown.items()]
 
@@ -70,7 +69,6 @@ class Dossier:
 
 
 def html(*dossiers: Dossier) -> str:
-    """One page of one or several."""
     kinds = list(dict.fromkeys(each.kind for each in dossiers))
     private = [each.promise for each in dossiers]
     return render(

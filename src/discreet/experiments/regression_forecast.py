@@ -286,7 +286,6 @@ class Answer:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """As a table shows it."""
         return (
             self.trust,
             "-" if math.isinf(self.epsilon) else f"{self.epsilon:g}",

@@ -1,7 +1,6 @@
 """What the cells found: a tidy frame, and means with 95% intervals."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,9 +184,9 @@ class Comparison:
     def latex(self) -> str:
         """The same for a paper, in booktabs' rules."""
         head, rows = self._cells()
-        body = [" & ".join(map(_escaped, cells)) + r" \\" for cells in (head, *rows)]
-        lines = [r"\begin{tabular}{lr" + "r" * (len(head) - 2) + "}", r"\toprule", body[0]]
-        return "\n".join([*lines, r"\midrule", *body[1:], r"\bottomrule", r"\end{tabular}"])
+        table = pd.DataFrame(rows, columns=head)
+        layout = "l" + "r" * (len(head) - 1)
+        return str(table.to_latex(index=False, escape=True, column_format=layout))
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         head = ["environment", "epsilon", "seeds", f"{self.first} less {self.second}"]
@@ -197,10 +196,6 @@ class Comparison:
             for environment, epsilon, seeds, difference, low, high, base in self.frame.to_numpy()
         ]  # fmt: skip
         return [*head, "95% interval", self.second], rows
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([&%$#_{}])", r"\\\1", text)
 
 
 def _frame(found: Sequence[tuple[Cell, Mapping[str, Any]]]) -> pd.DataFrame:

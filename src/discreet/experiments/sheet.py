@@ -59,7 +59,6 @@ class Sheet:
     answers: Sequence[Mapping[str, Any]]  # all numbers, plain
 
     def tell(self, files: Files) -> None:
-        """Print the table and write the files."""
         from rich.console import Console
         from rich.table import Table
 
@@ -80,7 +79,6 @@ class Sheet:
             print(f"Numbers: {files.json}")
 
     def html(self, picture: bytes) -> str:
-        """The page; the picture is a PNG."""
         return render(
             "forecast.html",
             title=self.title,

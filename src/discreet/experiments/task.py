@@ -106,7 +106,6 @@ class Task(ABC):
         return Learner(make, trust, about, choice.name)
 
     def options(self, entry: Learner) -> tuple[str, ...]:
-        """What an experiment may set."""
         names = inspect.signature(entry.make).parameters
         return tuple(name for name in names if name not in self.given)
 
@@ -165,7 +164,6 @@ class Task(ABC):
         """Run the learner in the environment; the clock is told whose turn it is."""
 
     def run(self, cell: Cell) -> Outcome:
-        """Run a cell from its values alone."""
         clock = Clock("environment")
         environment = self.environment(cell.environment, cell.rounds, cell.seed)
         clock.to("learner")

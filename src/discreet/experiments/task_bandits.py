@@ -92,7 +92,6 @@ class Bandits(Task):
         return offered
 
     def learner(self, cell: Cell, environment: World) -> Any:
-        """A bandit, of whose parts the options are tables."""
         options = dict(cell.learner.options)
         if cell.learner.name == "LinearBandit":
             parts = {name: make for name, make in PARTS.items() if name in options}
@@ -101,7 +100,6 @@ class Bandits(Task):
         return super().learner(replace(cell, learner=choice), environment)
 
     def play(self, cell: Cell, environment: World, learner: Any, clock: Clock) -> Curve:
-        """Every learner meets the same people and reward noise."""
         played = play(learner, environment, cell.rounds, seed=cell.seed, clock=clock.to)
         n = marks(cell.rounds, cell.points)
         return n, np.cumsum(played.regret)[n - 1], np.cumsum(played.uniform)[n - 1]

@@ -48,7 +48,6 @@ class Online(Task):
     }  # fmt: skip
 
     def about(self, choice: Choice) -> str:
-        """The same for every sequence of losses."""
         return "in every round one of several experts is followed, then the losses of all are seen."
 
     def environment(self, choice: Choice, rounds: int, seed: int) -> Array:  # (rounds, n)
@@ -64,12 +63,10 @@ class Online(Task):
         return losses
 
     def offers(self, cell: Cell, environment: Array) -> dict[str, Any]:
-        """So many experts."""
         n = environment.shape[1]
         return {"n_arms": n, "domain": Simplex(n), "horizon": cell.rounds, "loss_bound": 1.0}
 
     def play(self, cell: Cell, environment: Array, learner: Any, clock: Clock) -> Curve:
-        """The loss of every decision, against the expert that is best so far."""
         clock.to("learner")
         suffered = _suffered(learner, environment)
         clock.to("environment")

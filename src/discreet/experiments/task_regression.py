@@ -60,7 +60,6 @@ class Regression(Task):
     }  # fmt: skip
 
     def about(self, choice: Choice) -> str:
-        """The same for every table."""
         return "a number (the label) is predicted for each person from what else is known of them."
 
     def environment(self, choice: Choice, rounds: int, seed: int) -> Rows:
@@ -90,12 +89,10 @@ class Regression(Task):
         return Rows(X[first], y[first], X[last], y[last])
 
     def offers(self, cell: Cell, environment: Rows) -> dict[str, Any]:
-        """Rows in the unit ball and labels in [-1, 1]."""
         bounds = {"norm_bound": 1.0, "label_bound": 1.0}
         return {**bounds, "fit_intercept": True, "random_state": cell.seed}
 
     def play(self, cell: Cell, environment: Rows, learner: Any, clock: Clock) -> Curve:
-        """Fit, predict, compare; once for each number of rows."""
         n = marks(cell.rounds, cell.points, first=FEWEST)
         value = np.empty(len(n))
         blind = np.empty(len(n))

@@ -25,7 +25,6 @@ TASKS: Mapping[str, Task] = {task.name: task for task in (Bandits(), Regression(
 
 
 def cells_of(experiment: Experiment) -> list[Cell]:
-    """All runs of an experiment."""
     task = TASKS[experiment.task]
     private = {each.name for each in experiment.learners if task.learner_entry(each).private}
     return experiment.cells(private, functools.cache(code_of))

@@ -103,7 +103,6 @@ class Trial:
     # -- as people read it -----------------------------------------------------------------------
 
     def work(self, settings: Sequence[Setting]) -> int:
-        """One for each budget."""
         return len(settings)
 
     def answers(self, settings: Sequence[Setting], tick: Tick) -> "Sequence[Needed]":
@@ -166,7 +165,6 @@ class Needed:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """As a table shows it."""
         return (
             "without privacy" if math.isinf(self.epsilon) else f"{self.epsilon:g}",
             "too many" if self.people is None else f"{self.people:,}",

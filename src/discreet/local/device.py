@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer, positive
 from discreet.decisions import Decision
-from discreet.local.questions import answer
-from discreet.local.record import scaled_outcomes, scaled_rows
+from discreet.local.questions import answer, scaled_outcomes, scaled_rows
 from discreet.local.report import Report
 from discreet.local.server import local_guarantee
 from discreet.local.state import PublicState
@@ -91,13 +90,13 @@ class Promise:
                 "this device was promised that its reports are shuffled, or that they are not; a "
                 "state with the other trust is refused"
             )
+        if state.contributions > k:
+            raise ValueError(f"this device was promised contributions={k} at most, not more")
         if state.batch is not None:
-            self._check_batch(state, state.batch)
+            self._check_batch(state, state.batch, k)
             return
         if not state.epsilon <= self.epsilon:
             raise ValueError(f"this device answers up to epsilon={self.epsilon:g} in all, not more")
-        if state.contributions > k:
-            raise ValueError(f"this device was promised contributions={k} at most, not more")
         most = self.epsilon / k
         if not state.epsilon / state.contributions <= most:
             raise ValueError(
@@ -112,19 +111,15 @@ class Promise:
         )
 
     def _most(self, state: PublicState) -> int:
-        """Reports."""
         return state.contributions if self.contributions is None else self.contributions
 
-    def _check_batch(self, state: PublicState, batch: PlannedBatch) -> None:
+    def _check_batch(self, state: PublicState, batch: PlannedBatch, k: int) -> None:
         """The bound is computed here, from the person's own limits and the stated batch."""
         if not (batch.epsilon <= self.epsilon and batch.delta <= self.delta):
             raise ValueError(
                 f"this device answers up to epsilon={self.epsilon:g}, delta={self.delta:g} in all, "
                 "not more"
             )
-        k = self._most(state)
-        if state.contributions > k:
-            raise ValueError(f"this device was promised contributions={k} at most, not more")
         # As they are said, not as a batch of some size rounds them: the numbers follow.
         honest = 1.0 if self.honest is None else self.honest
         minimum = 0.0 if self.minimum is None else self.minimum

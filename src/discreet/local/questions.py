@@ -22,6 +22,10 @@ in bandits.)
 
 Where nothing is known yet the whitening is large, an answer has full length and B covers the error
 of theta; where theta is good, B is about the errors' own size. The noise shrinks with it.
+
+A record is brought to public bounds first (`scaled_rows`, `scaled_outcomes`). An exception or a
+missing report would tell something about it, so nothing raises for what a number is. Only a wrong
+shape does, and shapes are public.
 """
 
 import math
@@ -29,8 +33,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, one_of, symmetric_to_vector, vector_to_symmetric
+from discreet.arrays import (
+    Array,
+    numbers_or_nan,
+    one_of,
+    symmetric_to_vector,
+    vector_to_symmetric,
+)
 from discreet.privacy import BallChannel, IntervalChannel
 from discreet.privacy.channels import BinaryChannel
 from discreet.privacy.portable import dot
@@ -49,32 +60,17 @@ NAME = 40  # characters
 PARTS = (("gram", "gram", 0.3), ("moment", "moment", 0.65), ("scale", "square", 0.05))
 
 
-def _unit_interval(epsilon: float, contributions: int) -> IntervalChannel:
-    return IntervalChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
-
-
 def _entries(d: int) -> int:
     return d * (d + 1) // 2
 
 
-def _joint(d: int) -> int:
-    """Entries of a joint answer."""
-    return _entries(d) + d + 1
-
-
-# kind: the shape of an answer in dimension d, and the channel that it goes through.
-KINDS: dict[str, tuple[Callable[[int], Shape], Callable[[int, float, int], Channel]]] = {
-    "gram": (  # the isometric vector of a symmetric matrix
-        lambda d: (_entries(d),),
-        lambda d, e, k: BallChannel(_entries(d), e, contributions=k),
-    ),
-    "moment": (lambda d: (d,), lambda d, e, k: BallChannel(d, e, contributions=k)),
-    "within": (lambda d: (), lambda d, e, k: BinaryChannel(e, contributions=k)),
-    "square": (lambda d: (), lambda d, e, k: _unit_interval(e, k)),
-    "joint": (
-        lambda d: (_joint(d),),
-        lambda d, e, k: BallChannel(_joint(d), e, contributions=k),
-    ),
+# kind: the shape of an answer in dimension d.
+KINDS: dict[str, Callable[[int], Shape]] = {
+    "gram": lambda d: (_entries(d),),  # the isometric vector of a symmetric matrix
+    "moment": lambda d: (d,),
+    "within": lambda d: (),
+    "square": lambda d: (),
+    "joint": lambda d: (_entries(d) + d + 1,),
 }
 
 
@@ -106,12 +102,16 @@ class Question:
             raise ValueError("the fraction of a question must lie in [0, 1]")
 
     def shape(self, dim: int) -> Shape:
-        """Of one answer."""
-        return KINDS[self.kind][0](dim)
+        return KINDS[self.kind](dim)
 
     def channel(self, dim: int, epsilon: float, contributions: int) -> Channel:
         """What an answer goes through before it leaves the device."""
-        return KINDS[self.kind][1](dim, epsilon, contributions)
+        if self.kind == "within":
+            return BinaryChannel(epsilon, contributions=contributions)
+        if self.kind == "square":
+            return IntervalChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
+        (entries,) = self.shape(dim)
+        return BallChannel(entries, epsilon, contributions=contributions)
 
     @property
     def totals(self) -> dict[str, float]:
@@ -133,6 +133,28 @@ class Question:
         ]
         gram, moment, square = scaled
         return {"gram": vector_to_symmetric(gram), "moment": moment, "scale": square[:, 0]}
+
+
+def scaled_rows(features: ArrayLike, dim: int, bound: float) -> Array:  # (n, dim) -> (n, dim)
+    """Rows in units of `bound`: longer ones are shortened to 1, those not finite become 0."""
+    rows = numbers_or_nan(features)
+    if rows.ndim != 2 or rows.shape[1] != dim or len(rows) == 0:
+        raise ValueError(f"features must have shape (n, {dim}), got {rows.shape}")
+    with np.errstate(all="ignore"):
+        largest = np.abs(rows).max(axis=1)[:, None]
+        usable = np.isfinite(largest) & (largest > 0)
+        units = np.where(usable, rows / np.where(usable, largest, 1.0), 0.0)
+        norms = np.sqrt(dot(units, units))[:, None]  # 1 to sqrt(dim), or 0
+        size = np.minimum(largest / bound, 1 / np.maximum(norms, 1.0))
+        return np.where(usable, units * size, 0.0)
+
+
+def scaled_outcomes(outcomes: ArrayLike, limits: tuple[float, float]) -> Array:  # (n,)
+    """Outcomes clipped to `limits`, in units of the larger; those not finite are NaN."""
+    values = numbers_or_nan(outcomes)
+    low, high = limits
+    clipped = np.clip(values, low, high) / max(abs(low), abs(high))
+    return np.where(np.isfinite(values), clipped, np.nan)
 
 
 def answer(

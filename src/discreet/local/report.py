@@ -102,7 +102,6 @@ class ReportSum:
         self._add(len(values), values.sum(axis=0), np.asarray(products))
 
     def merge(self, other: Self) -> None:
-        """Add the reports that another sum holds."""
         self._add(other.count, other.total, other.squares)
 
     def _add(self, count: int, total: Array, squares: Array) -> None:
@@ -111,7 +110,6 @@ class ReportSum:
 
     @property
     def mean(self) -> Array:
-        """The mean report."""
         return np.asarray(self.total / self.count)
 
     @property

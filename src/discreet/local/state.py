@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, finite, integer, positive
+from discreet.arrays import Array, finite, finite_range, integer, positive, public_bound
 from discreet.decisions import Policy
 from discreet.local.questions import LARGEST, Channel, Question, Shape
 from discreet.privacy.release import plain
@@ -18,7 +18,6 @@ FORMAT = 1
 MOST_QUESTIONS = 64
 MOST_WINDOWS = 2**31
 MOST_CONTRIBUTIONS = 10**6
-SCALES = (1e-100, 1e100)  # bounds of features and outcomes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,15 +68,10 @@ class PublicState:
                 f"expected at most {MOST_WINDOWS} windows and {MOST_CONTRIBUTIONS} contributions"
             )
         self._set("epsilon", positive("epsilon", self.epsilon, allow_inf=True))
-        self._set("norm_bound", positive("norm_bound", self.norm_bound))
-        low, high = (float(end) for end in self.outcome_range)
+        self._set("norm_bound", public_bound("norm_bound", self.norm_bound))
+        low, high = finite_range("outcome_range", self.outcome_range)
         self._set("outcome_range", (low, high))
-        size = max(abs(low), abs(high))
-        smallest, largest = SCALES
-        if not (low < high and smallest <= size <= largest):  # False for NaN
-            raise ValueError(f"outcome_range must be (low, high), of size at most {largest:g}")
-        if not smallest <= self.norm_bound <= largest:
-            raise ValueError(f"norm_bound must lie in [{smallest:g}, {largest:g}]")
+        public_bound("the size of outcome_range", max(abs(low), abs(high)))
         self._set("questions", tuple(self.questions))
         if not all(isinstance(question, Question) for question in self.questions):
             raise ValueError("questions must be a sequence of Question")

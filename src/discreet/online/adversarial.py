@@ -25,7 +25,7 @@ from discreet.online.reduction import PrivateBandit, batch_size, mean_noise, red
 from discreet.privacy import Budget, Shuffled
 from discreet.privacy.channels import BinaryChannel
 from discreet.privacy.noise import Noise, source
-from discreet.state import Stateful, damaged, value
+from discreet.state import Stateful, value
 
 
 @value
@@ -91,7 +91,6 @@ class Exp2(Stateful):
         return Arm(int(cumulative.searchsorted(coin, "right")), p)
 
     def probabilities(self) -> Array:  # (arms,)
-        """The probabilities p of the present policy."""
         total, p, cumulative = self._held
         if total is not self._total:
             total = self._total
@@ -120,11 +119,9 @@ class Exp2(Stateful):
         self._commit(_total=self._total + sums / p, updates=self.updates + 1)
 
     def again(self, arm: Arm) -> Arm:
-        """The same arm."""
         return arm
 
     def choice(self, record: dict[str, Any]) -> Arm:
-        """The arm of a decision record."""
         action = record["action"]
         p = finite("probabilities", record["probabilities"])
         if isinstance(action, bool) or not isinstance(action, int) or p.shape != (self.n_arms,):
@@ -132,10 +129,6 @@ class Exp2(Stateful):
         if not (0 <= action < self.n_arms and p[action] > 0):
             raise ValueError("an arm that could not be drawn")
         return Arm(action, p)
-
-    def _validate(self) -> None:
-        if not isinstance(self._rng, np.random.Generator):
-            raise damaged("rng")
 
 
 class Tsallis(Exp2):

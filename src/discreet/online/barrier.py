@@ -32,7 +32,7 @@ from discreet.online.reduction import PrivateBandit, batch_size, mean_noise, red
 from discreet.privacy import Budget
 from discreet.privacy.channels import BinaryChannel
 from discreet.privacy.noise import Noise, source
-from discreet.state import Stateful, damaged, value
+from discreet.state import Stateful, value
 
 
 @value
@@ -81,7 +81,6 @@ class Scrible(Stateful):
         self._coins: Array | None = None  # of a decision that was not made yet
 
     def decide(self) -> SignedPoint:
-        """Centre and step from the estimates so far, and a random sign."""
         if self._coins is None:  # kept while the barrier, which may be the caller's, fails
             self._coins = self._rng.random(self.barrier.coins(self.dim) + 1)
         coins = self._coins
@@ -93,7 +92,6 @@ class Scrible(Stateful):
         return self._point(centre, step, weights, 1 if coins[-1] < 0.5 else -1)
 
     def learn(self, point: SignedPoint, loss: float) -> None:
-        """Add the estimate of the loss vector to their total."""
         total = self._total + (loss * point.sign) * point.weights
         self._commit(_total=total, updates=self.updates + 1)
 
@@ -103,7 +101,6 @@ class Scrible(Stateful):
         return self._point(point.centre, point.step, point.weights, sign)
 
     def choice(self, record: dict[str, Any]) -> SignedPoint:
-        """The point of a decision record."""
         centre, step, weights = (
             finite(name, record[name]) for name in ("centre", "step", "weights")
         )
@@ -112,10 +109,6 @@ class Scrible(Stateful):
         if record["sign"] not in (-1, 1):
             raise ValueError("a sign is 1 or -1")
         return self._point(centre, step, weights, int(record["sign"]))
-
-    def _validate(self) -> None:
-        if not isinstance(self._rng, np.random.Generator):
-            raise damaged("rng")
 
     def _point(self, centre: Array, step: Array, weights: Array, sign: int) -> SignedPoint:
         return SignedPoint(self.hull.point(centre + sign * step), centre, step, weights, sign)

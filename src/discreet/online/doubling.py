@@ -15,8 +15,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged
 
-MOST_RESTARTS = 60  # no stream is longer
-
 
 class Doubling(Stateful):
     """Any learner of this folder without a horizon: horizons first, 2 first, 4 first, ...
@@ -182,7 +180,8 @@ class Doubling(Stateful):
     def _decoded(cls, plain: Any, like: Self | None) -> Self:
         """Learners in between are made, so that their noise is used up and never drawn again."""
         restarts = plain.get("_restarts") if isinstance(plain, dict) else None
-        if like is None or not isinstance(restarts, int) or not 0 <= restarts <= MOST_RESTARTS:
+        # Horizons double: no stream has more restarts than 60.
+        if like is None or not isinstance(restarts, int) or not 0 <= restarts <= 60:
             raise damaged("restarts")
         if plain.get("_made_with") != like._made_with:
             raise ValueError(

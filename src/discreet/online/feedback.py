@@ -106,15 +106,12 @@ class Reports(Feedback):
         self._held: dict[str, float] = {}  # reports that the bandit failed to take, by round
 
     def hold(self, t: int, report: float) -> None:
-        """Keep it for the next try."""
         self._held = {**self._held, str(t): report}
 
     def holds(self, t: int) -> bool:
-        """Whether the bandit has failed to take the report of round t."""
         return str(t) in self._held
 
     def held(self, t: int) -> float | None:
-        """The report of round t, which is told once more."""
         if not self._held:
             return None
         report = self._held.get(str(t))
@@ -122,7 +119,6 @@ class Reports(Feedback):
         return report
 
     def choose(self, bandit: ScalarBandit, t: int) -> Any:
-        """Whatever the bandit chooses."""
         return bandit.decide()
 
     def report(self, loss: float) -> float:
@@ -158,10 +154,7 @@ class ShuffledReports(Feedback):
     that comes after its batch was closed is too late: the others' arms are drawn by another policy
     by then. A batch with fewer losses than its minimum is dropped.
 
-    n_arms    of the bandit
     size      rounds of a batch; the last one has up to twice as many
-    horizon   rounds in all
-    budget    of one person
     crowd     what batches are counted on for
     noise     where the coins of arms and reports come from
     """
@@ -193,7 +186,6 @@ class ShuffledReports(Feedback):
         return bandit.decide(float(self._noise.uniform(())))
 
     def report(self, loss: float) -> float:
-        """A report of the loss."""
         return self.channel.report(loss, self._noise)
 
     def accept(self, bandit: Any, decision: LossDecision, report: float) -> bool:
@@ -206,7 +198,6 @@ class ShuffledReports(Feedback):
         return True
 
     def guarantee(self, *, taken: bool) -> Guarantee:
-        """(epsilon, delta) against everybody but the relay."""
         release = Release.channel(
             math.inf if self.channel.off else self.channel.report_epsilon,
             what=f"one batch of {self.size} reports, planned; a round is in one batch",
@@ -258,7 +249,6 @@ class Batch:
     count: int = 0  # losses that have come
 
     def plus(self, term: float) -> "Batch":
-        """With one more loss."""
         return Batch(self.index, self.choice, self.total + term, self.count + 1)
 
 
@@ -271,11 +261,7 @@ class Batches(Feedback):
     are disjoint and each has the whole budget. At the horizon everything open is released; after
     that nothing is learned.
 
-    size         rounds in a batch
-    horizon      rounds in all
-    budget       of one person
-    loss_range   of one loss
-    noise        where the noise comes from
+    size   rounds in a batch
     """
 
     _state = ("_noise", "_open", "_due", "_told", "_start", "_ledger")
@@ -361,7 +347,6 @@ class Batches(Feedback):
         return False
 
     def guarantee(self, *, taken: bool) -> Guarantee:
-        """The ledger's."""
         return self._ledger.guarantee(
             trust="central",
             unprotected=(*UNPROTECTED, STOLEN_STATE),

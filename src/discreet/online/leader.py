@@ -43,7 +43,6 @@ class Run:
 
     @classmethod
     def begin(cls, rows: Array, first: int) -> "Run":
-        """Nothing is released yet."""
         key = secrets.token_bytes(32)
         return cls(key, hmac.digest(key, rows.tobytes(), "sha256"), first, [])
 
@@ -55,17 +54,7 @@ class Run:
 
 
 class PrivateLeader(Stateful, ABC):
-    """decide, learn, run; a subclass says which point the sum of losses leads to.
-
-    domain          the decision set
-    horizon         the most rounds
-    epsilon         the privacy loss of all decisions; inf switches privacy off
-    delta           0 for pure privacy
-    loss_bound      public bound of a loss, in the units of `domain.loss_set`
-    mechanism       of the running sum, as in `PrefixSum`
-    contributions   rounds in which one person may appear
-    noise           source of the privacy noise
-    """
+    """decide, learn, run; a subclass says which point the sum of losses leads to."""
 
     _state: ClassVar[tuple[str, ...]] = ("_sums",)
     _reference: str

@@ -60,11 +60,7 @@ class GradientSums(Feedback):
     The number of releases made tells what remains to be done, so that a round that failed at any
     place can be tried again: terms of an earlier release are never added, nor released, again.
 
-    sums            the private running sum
-    scale           n/zeta
-    horizon         rounds in all
-    loss_range      of one loss
-    contributions   rounds of one person
+    scale   n/zeta
     """
 
     _state = ("sums", "_terms")

@@ -26,8 +26,6 @@ from discreet.domains import Domain
 from discreet.domains.conditional_gradient import nearest_point
 from discreet.state import Stateful, damaged, value
 
-SMOOTH = 0.4  # how far the smoothed sum goes towards the newest one; tuned
-
 
 @value
 @dataclass(frozen=True, slots=True)
@@ -62,8 +60,6 @@ class SmoothedDescent(Stateful):
     `move(total, baseline)` places the centre and draws the directions of the next batch, `stay()`
     only draws them; `aim(i)` is the i-th point of the batch.
 
-    domain     any
-    steps      what the rate is computed from
     radius     zeta: how far points are from the centre
     size       rounds in a batch
     gap        how exactly the nearest point is found
@@ -128,7 +124,7 @@ class SmoothedDescent(Stateful):
         With shrinking, the nearest point of the smaller set: in coordinates of the domain the
         step is longer by 1/inside.
         """
-        smooth = self._smooth + SMOOTH * (total - self._smooth)
+        smooth = self._smooth + 0.4 * (total - self._smooth)  # .4 is tuned
         step = total - self._last
         moment = self._moment + float(step.dot(step))
         rate = self.steps.rate(moment, self._moves + 1, self.dim)
@@ -148,7 +144,6 @@ class SmoothedDescent(Stateful):
 
     @property
     def rate(self) -> float:
-        """eta of the last move."""
         return self.steps.rate(self._moment, max(self._moves, 1), self.dim)
 
     def stay(self) -> None:
@@ -156,7 +151,6 @@ class SmoothedDescent(Stateful):
         self._draw(centre=self.centre)
 
     def aim(self, i: int) -> Aim:
-        """The i-th point of the batch."""
         return Aim(self._points[i], self._units[i], self.baseline)
 
     def choice(self, record: dict[str, Any]) -> Aim:
@@ -205,8 +199,6 @@ class SmoothedDescent(Stateful):
         """The directions of the batch at hand are not saved: they are drawn again."""
         if self.batch < -1 or self.oracle_calls < 0 or not 0 <= self._moves <= self.batch + 1:
             raise damaged("batch")
-        if not all(isinstance(rng, np.random.Generator) for rng in (self._rng, self._before)):
-            raise damaged("rng")
         if self.batch >= 0:
             self._units = self._drawn(_copied(self._before))
             self._points = self._around(self.centre, self._units)

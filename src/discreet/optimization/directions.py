@@ -18,6 +18,7 @@ from discreet.arrays import Array
 from discreet.domains import Domain, LpBall
 from discreet.optimization.problem import clipped
 from discreet.privacy import Budget, Guarantee, PrefixSum
+from discreet.privacy.guarantee import STREAM
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
 from discreet.privacy.release import Release, observe
@@ -34,8 +35,6 @@ class SmoothedDirection(Stateful):
     `bound` stands out of the noise in the end. Elsewhere, and without noise, v is the linear
     minimiser.
 
-    domain   the decision set
-    sums     private running sums of gradients
     bound    the length of a typical gradient
     """
 
@@ -59,12 +58,10 @@ class SmoothedDirection(Stateful):
 
     @property
     def rounds(self) -> int:
-        """Gradients taken so far."""
         return self._sums.rounds
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise for all sums, hence for all that is computed from them."""
         return self._sums.guarantee
 
     @property
@@ -108,11 +105,7 @@ class VertexDirection(Stateful):
     Guarantee  all choices together are (epsilon, delta)-DP: selections have bounded range, each
                costs rho = epsilon_t^2/8. delta=0 is pure. The state holds S in the clear.
 
-    dim       of the gradients
-    horizon   gradients in all
-    budget    of one person
     bound     linf norm of one gradient
-    noise     where the noise comes from
     radius    of the set
     signed    whether -radius e_j are vertices too
     choices   how many, or None
@@ -174,12 +167,9 @@ class VertexDirection(Stateful):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise for the whole sequence of vertices."""
         return self._ledger.guarantee(
             unprotected=(
-                "the number of rounds",
-                "arrival times",
-                "the public bounds",
+                *STREAM,
                 "anything, against whoever sees a stolen state: it holds the exact sum",
             ),
             reference="McSherry and Talwar (2007); Dong et al. (2020)",
@@ -211,7 +201,6 @@ class VertexDirection(Stateful):
         return self._vertex.copy()
 
     def add(self, g: Array) -> None:
-        """Take in one gradient, and choose a vertex if it is time."""
         t = self.rounds + 1
         total = self._total + g
         vertex = self._vertex

@@ -63,7 +63,6 @@ class MarginLoss:
     typical: float  # a slope to expect, from public quantities
 
     def gradient(self, theta: Array, x: Array, y: float) -> Array:
-        """slope(x . theta, y) x."""
         return self.slope(float(x.dot(theta)), y) * x
 
 
@@ -169,7 +168,6 @@ class Problem:
         return min(max(label, self.labels[0]), self.labels[1])
 
     def gradient(self, theta: Array, x: Array, y: float) -> Array:
-        """The gradient of one checked row."""
         g = self.loss.gradient(theta, x, y)
         if self.margin is None:
             g = finite("the gradient", g)

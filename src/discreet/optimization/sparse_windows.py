@@ -79,15 +79,10 @@ class WindowArms(Stateful):
     much, by the secant rule, and makes smaller steps for a while.
     Without privacy nothing is cut and the entries are the greatest.
 
-    n_arms    number of arms
-    dim       number of features
-    horizon   rounds in all
-    budget    of one person
     forced    rounds in which each arm is played at first
     link      nu
     bound     of residuals: those beyond are cut
     radius    of the l1 ball that holds theta
-    noise     where the noise comes from
     domain    where theta lies, if that is another set in the ball; it must project
     ends      rounds at which windows end; None: the forced rounds, then windows that grow
     """
@@ -150,12 +145,10 @@ class WindowArms(Stateful):
 
     @property
     def learning(self) -> bool:
-        """Whether a window is open."""
         return self.window < len(self.ends)
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise, with the windows released so far."""
         return self._ledger.guarantee(trust="joint")
 
     @property

@@ -30,6 +30,7 @@ from discreet.links import link as link_named
 from discreet.optimization.problem import Problem
 from discreet.optimization.sparse_windows import GROWTH, WindowArms
 from discreet.privacy import Budget, Guarantee
+from discreet.privacy.guarantee import STREAM
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise
@@ -42,9 +43,7 @@ DENSEST = 128  # dimensions in which curvatures are a matrix
 SHORTENED = 0.4  # fraction of gradients that may be shortened
 COUNT = 0.25  # weight of the count in a release: sqrt(1 + COUNT^2/6), half a percent of noise
 UNPROTECTED = (
-    "the number of rounds",
-    "arrival times",
-    "the public bounds",
+    *STREAM,
     "anything of the open window, against whoever sees a stolen state: its sums hold no noise yet",
 )
 
@@ -55,12 +54,8 @@ class DenseWindows(Stateful):
     Requires   a domain with a projection, delta > 0.
     Guarantee  (epsilon, delta), central, for the whole sequence of thetas.
 
-    problem   domain, loss and public bounds
-    horizon   rows in all
-    budget    of one person
     bound     how long a gradient may be in l2; None begins at a public rule and follows the
               released fraction of gradients that were shortened
-    noise     where the noise comes from
     """
 
     _growing = frozenset({"_told"})
@@ -117,16 +112,13 @@ class DenseWindows(Stateful):
 
     @property
     def theta(self) -> Array:  # (n,)
-        """The released parameter."""
         return self._theta.copy()
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise, with the windows released so far."""
         return self._ledger.guarantee(unprotected=UNPROTECTED, reference="windows of Newton steps")
 
     def take(self, x: Array, y: float) -> None:
-        """Add one row to the open window."""
         self._commit(rounds=self.rounds + 1, _sums=self._sums + self.term(x, y))
 
     def term(self, x: Array, y: float) -> Array:
@@ -244,14 +236,7 @@ class DenseWindows(Stateful):
 
 
 class SparseWindows(Stateful):
-    """`WindowArms` with one arm: a few entries at a time, for l1 balls and the simplex.
-
-    problem   domain, loss ("squared" or "logistic") and public bounds
-    horizon   rows in all
-    budget    of one person
-    bound     of residuals
-    noise     where the noise comes from
-    """
+    """`WindowArms` with one arm: a few entries at a time, for l1 balls and the simplex."""
 
     _state = ("_arms",)
 
@@ -276,29 +261,24 @@ class SparseWindows(Stateful):
 
     @property
     def rounds(self) -> int:
-        """Rows taken so far."""
         arms = self._arms
         return (arms.ends[arms.window - 1] if arms.window else 0) + arms.taken
 
     @property
     def theta(self) -> Array:  # (n,)
-        """The released parameter."""
         return np.array(self._arms.theta[0])
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise, with the windows released so far."""
         promise = self._arms.guarantee
         return replace(
             promise, trust="central", unprotected=UNPROTECTED, reference="windows of Newton steps"
         )
 
     def take(self, x: Array, y: float) -> None:
-        """Add one row to the open window."""
         self._arms.take(0, x, y)
 
     def follow(self) -> None:
-        """Release the window that is full, if there is one, and move; asked again does nothing."""
         self._arms.advance(self.rounds)
 
     def _validate(self) -> None:

@@ -131,7 +131,6 @@ class NoisySum(Stateful):
         return term
 
     def _plus(self, term: Array) -> Array:
-        """The value with one more term."""
         return (to_lattice(term, self._spacing) if self._spacing else term) + self._value
 
 
@@ -140,9 +139,6 @@ class RunningSum(Stateful):
 
     A round is taken in whole or not at all: what a failed draw leaves behind is noise that nobody
     uses, and all changes are one step.
-
-    horizon   the most rounds
-    dim       length of a row
     """
 
     def __init__(self, horizon: int, dim: int) -> None:
@@ -152,7 +148,6 @@ class RunningSum(Stateful):
         self.estimate = np.zeros(dim)
 
     def add(self, x: Array) -> Array:
-        """Take in one round and return the noisy prefix sum."""
         estimate, changes = self._advanced(x)
         self._commit(rounds=self.rounds + 1, estimate=estimate, **changes)
         return estimate

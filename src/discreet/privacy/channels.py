@@ -125,7 +125,6 @@ class _Response:
         return np.where(coin < self.coins_up(x), RESPONSE, -RESPONSE)
 
     def draw_one(self, x: float, coin: int) -> float:
-        """The report of one number."""
         wanted = round(COINS / 2 * (1 + x / self.bound))  # to even, as rint
         up = min(max(wanted, COINS - self.likely), self.likely)
         return self.bound if coin < up else -self.bound

@@ -26,8 +26,8 @@ _RECORDS = {  # what one person contributes: one of it, and what is in it
     "row": "one row: its features and its label, whatever they were",
     "person": "one person: the values of all metrics, whatever they were",
 }
-
-
+# What nobody is promised whose rounds come one after the other.
+STREAM = ("the number of rounds", "arrival times", "the public bounds")
 # What local privacy does not promise where device and learner are simulated together.
 ONE_PROCESS = (
     "the decision served, to whoever serves it",

@@ -69,7 +69,6 @@ class Account:
         return self.dearest if scope is None else self.scopes.get(scope, 0.0)
 
     def plus(self, release: Release, cost: float) -> "Account":
-        """This account with one more release of this cost."""
         releases = (*self.releases, release)
         if release.scope is None:
             return Account(releases, self.common + cost, self.scopes, self.dearest)

@@ -116,15 +116,12 @@ class SeededNoise(Noise):
         self._generator = np.random.Generator(np.random.PCG64(seeds))
 
     def uniform(self, size: Size) -> Array:
-        """Floats strictly between 0 and 1."""
         return self._generator.random(size) * (1 - 2.0**-53) + 2.0**-54
 
     def normal(self, size: Size) -> Array:
-        """Standard normal floats."""
         return self._generator.standard_normal(size)
 
     def spawn(self, count: int) -> list["SeededNoise"]:
-        """Independent reproducible sources."""
         children = []
         for seeds in self._seeds.spawn(count):
             child = SeededNoise.__new__(SeededNoise)
@@ -171,11 +168,9 @@ class SystemNoise(Noise):
         return np.asarray((words + 0.5) * 2.0**-52, dtype=np.float64).reshape(size)
 
     def normal(self, size: Size) -> Array:
-        """Standard normal floats, by inversion."""
         return np.asarray(scipy.special.ndtri(self.uniform(size)))
 
     def spawn(self, count: int) -> list[Self]:
-        """The operating system serves all."""
         return [self] * count
 
 
@@ -213,11 +208,9 @@ class SecureNoise(SystemNoise):
         return spacing
 
     def gaussian(self, std: float, size: Size, spacing: float = 0.0) -> Array:
-        """Discrete Gaussian on the lattice."""
         return self._on_lattice("gaussian", std, size, spacing)
 
     def laplace(self, scale: float, size: Size, spacing: float = 0.0) -> Array:
-        """Discrete Laplace on the lattice."""
         return self._on_lattice("laplace", scale, size, spacing)
 
     def select(self, scores: Array, scale: float) -> int:

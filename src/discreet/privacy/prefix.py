@@ -24,7 +24,7 @@ from discreet.arrays import (
     within,
 )
 from discreet.privacy.accumulator import RunningSum
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import STREAM, Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import (
     NORMS,
@@ -157,9 +157,7 @@ class PrefixSum(Stateful):
         """The promise for the whole stream of sums."""
         return self._ledger.guarantee(
             unprotected=(
-                "the number of rounds",
-                "arrival times",
-                "the public bounds",
+                *STREAM,
                 STOLEN_NODES if isinstance(self._calibration.design, Tree) else STOLEN_FILTER,
             ),
             reference=self._calibration.reference,
@@ -267,12 +265,7 @@ class Calibration:
 
 
 class NodeNoise(Stateful):
-    """The noise of a tree's nodes: a stream for each level, and one for padding.
-
-    calibration   of the running sum
-    dim           length of a row
-    noise         source of the noise
-    """
+    """The noise of a tree's nodes: a stream for each level, and one for padding."""
 
     _state = ("_streams",)
 

@@ -200,7 +200,6 @@ class Release:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> "Release":
-        """The release that `to_dict` wrote."""
         fields: dict[str, Any] = {n: math.inf if v == "inf" else v for n, v in record.items()}
         return cls(**(dict.fromkeys(_CURRENCIES, math.inf) | fields))
 

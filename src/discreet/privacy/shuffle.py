@@ -153,7 +153,6 @@ class PlannedBatch:
 
     @property
     def off(self) -> bool:
-        """Whether privacy is switched off."""
         return math.isinf(self.epsilon)
 
     @property

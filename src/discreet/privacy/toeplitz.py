@@ -52,10 +52,7 @@ Integers = NDArray[Any]  # of Python's integers: dtype object
 
 
 class SquareRoot:
-    """Noise sum_k c_k z_{t-k}: C = B = A^(1/2).
-
-    horizon   rounds
-    """
+    """Noise sum_k c_k z_{t-k}: C = B = A^(1/2)."""
 
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon
@@ -71,7 +68,6 @@ class SquareRoot:
         return float(np.linalg.norm(sums))
 
     def std(self, t: Array) -> Array:
-        """Std of the noise at round t, for z of std 1."""
         return np.asarray(np.sqrt(np.cumsum(self.coefficients**2))[np.asarray(t) - 1])
 
     def kernel(self, scale: float) -> "History":
@@ -139,16 +135,11 @@ class Buffered:
         return np.asarray(np.sqrt(total))
 
     def kernel(self, scale: float) -> "Buffers":
-        """The streaming form, for white noise of std 1 that is to have this scale."""
         return Buffers(self, scale)
 
 
 class Buffers:
-    """z -> running noise, in O(5 dim) memory: one row for each pole.
-
-    design   poles and weights
-    scale    std of the white noise z
-    """
+    """z -> running noise, in O(5 dim) memory: one row for each pole."""
 
     def __init__(self, design: Buffered, scale: float) -> None:
         # Row 0 is the plain running sum of z (pole 1, weight alpha), the others the buffers.
@@ -194,17 +185,14 @@ class History:
         self._coefficients = coefficients
 
     def memory(self, dim: int) -> Array:
-        """The memory before the first round."""
         return np.zeros((1, dim))
 
     def step(self, memory: Array, t: int, z: Array) -> tuple[Array, Array]:
-        """The memory after round t's z, t = 0, 1, ..., and the running noise."""
         memory = _with_room(memory, t, 1)
         memory[t] = z
         return memory, np.asarray(self._coefficients[: t + 1][::-1] @ memory[: t + 1])
 
     def steps(self, memory: Array, t: int, Z: Array) -> tuple[Array, Array]:  # (n, dim) each
-        """`step` for n rounds, and the running noise of each."""
         after = t + len(Z)
         memory = _with_room(memory, t, len(Z))
         memory[t:after] = Z
@@ -224,10 +212,7 @@ def noise_matrix(design: SquareRoot | Buffered, rounds: int) -> Array:  # (round
 class FilteredSum(RunningSum):
     """The exact running sum plus filtered float noise.
 
-    design   the filter
-    dim      length of a row
     scale    std of the white noise; 0 for none
-    noise    source of the noise
     """
 
     _state = ("rounds", "estimate", "_total", "_memory", "noise")
@@ -297,11 +282,8 @@ class LatticeSum(RunningSum):
 
     `noise` must draw its Gaussian noise exactly, on a lattice.
 
-    design    the filter, with dyadic weights
-    dim       length of a row
     scale     std of the white noise
     spacing   of the lattice; a power of two
-    noise     source of the noise
     """
 
     _state = ("rounds", "estimate", "_buffers", "_memory", "noise")

@@ -149,9 +149,6 @@ class TreeSum(RunningSum):
     Each level draws from its own stream in the order of its nodes, so that many rounds at once
     and one round at a time see the same noise.
 
-    tree      its shape
-    horizon   rounds
-    dim       length of a row
     draw      (level, count) -> rows of noise for the next nodes of a level
     """
 
@@ -191,7 +188,6 @@ class TreeSum(RunningSum):
         return estimate, {"_reached": reached, "_open": open_, "_ahead": tuple(ahead)}
 
     def _advanced_by(self, X: Array) -> tuple[Array, dict[str, Any]]:
-        """Level by level."""
         tree = self.tree
         before = self.rounds
         after = self.rounds + len(X)

@@ -204,7 +204,6 @@ class Claim:
     acted: int = 0
 
     def to_bytes(self) -> bytes:
-        """As the file has it."""
         number = f"generation={self.generation:012d} acted={self.acted}"
         return f"discreet run={self.run} owner={self.owner} {number}".encode()
 

@@ -354,7 +354,7 @@ def _fits(found: Any, before: Any, *, grows: bool) -> bool:
         return isinstance(found, str)
     if isinstance(before, Stateful):
         return found is None or isinstance(found, Stateful)
-    return True
+    return not isinstance(before, np.random.Generator) or isinstance(found, np.random.Generator)
 
 
 def header(item: object) -> dict[str, Any]:

@@ -66,7 +66,6 @@ def register_with_like(
 
 
 def ours(cls: type) -> bool:
-    """Whether a class is of this package."""
     return cls.__module__.startswith("discreet.")
 
 
@@ -174,7 +173,6 @@ def without_arrays(tree: Any, arrays: list[Any]) -> Any:
 
 
 def with_arrays(tree: Any, found: dict[str, Any]) -> Any:
-    """The tree again, with its arrays by name."""
     if isinstance(tree, list):
         return [with_arrays(each, found) for each in tree]
     if isinstance(tree, dict):
