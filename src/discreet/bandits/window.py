@@ -342,10 +342,9 @@ def _whitening(
     gram = _finite(belief.gram / belief.effective_rows)
     if blocks is not None:  # features that are never together stay so
         gram = gram * blocks.within
-    values = np.maximum(np.linalg.eigvalsh(gram), 0.0)
-    ridge = (TUNING.even if plain else TUNING.isotropy) * float(values.mean())
-    ridge += min(belief.gram_noise_std / belief.effective_rows, LARGEST) + 1e-12
-    whitening = Whitening.from_gram(gram, ridge=ridge)
+    noise = min(belief.gram_noise_std / belief.effective_rows, LARGEST) + 1e-12
+    even = TUNING.even if plain else TUNING.isotropy
+    whitening = Whitening.from_gram(gram, ridge=noise, even=even)
     rho2 = 1.0 if plain else 1 + max(float(np.sum(careful * gram)) / nu, 0.0)
     shorter = max(whitening.mean_square(gram), 1e-9)
     return whitening.scaled(math.sqrt(min(rho2 / shorter, LARGEST))).matrix

@@ -64,6 +64,9 @@ def least_error_clip(noise_std: float, rows_per_dimension: float) -> float:
     >>> least_error_clip(1.0, 1e6), least_error_clip(100.0, 1e2)
     (4.0, 0.5)
     """
-    slope, second = clipped_normal(CLIPS)
+    slope, second = _CLIPPED
     cost = ((noise_std * CLIPS) ** 2 + second * rows_per_dimension) / slope**2
     return float(CLIPS[np.argmin(cost)])
+
+
+_CLIPPED = clipped_normal(CLIPS)
