@@ -25,6 +25,7 @@ class Edge:
         self._expects = self._shape
         self._ones = np.ones(self._expects[1])
         self._usual: tuple[int, ...] | None = None  # shape of features that was found right
+        self._as_given = self.norm_bound == 1 and type(self)._expanded is Edge._expanded
         self._longest = self.norm_bound**2 * (1 + 1e-14)  # |row|^2, up to the norm's own rounding
 
     @property
@@ -45,7 +46,7 @@ class Edge:
         # argmax finds NaN first; as a scalar it is three times as fast as max.
         if not squares.item(squares.argmax()) <= self._longest:
             features = within("features", features, self.norm_bound, norm="l2", clip=True)
-        return self._scaled(features)
+        return features if self._as_given else self._scaled(features)
 
     def _people(self, features: Sequence[ArrayLike] | Array) -> Sequence[ArrayLike] | Array:
         """What n people are offered: an array (n, actions, features), or of each what he brought."""
@@ -71,7 +72,7 @@ class Edge:
             usable = np.asarray(np.isfinite(people).all(axis=(1, 2)))
             people = np.where(usable[:, None, None], people, 0.0)
             people = within("features", people, self.norm_bound, norm="l2", clip=True)
-        return self._scaled(people), usable
+        return people if self._as_given else self._scaled(people), usable
 
     def _usable(self, features: ArrayLike) -> Array | None:
         try:
@@ -94,5 +95,4 @@ class Edge:
         )
 
     def _scaled(self, features: Array) -> Array:
-        features = self._expanded(features)
-        return features if self.norm_bound == 1 else features / self.norm_bound
+        return self._expanded(features) / self.norm_bound

@@ -186,7 +186,7 @@ class Bandit(Edge, Rounds, ABC):
 
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action for one person; reads nothing but what was released."""
-        if type(features) is np.ndarray and features.dtype == FLOAT:
+        if type(features) is np.ndarray and features.dtype is FLOAT:
             copied = features.copy()
         else:
             copied = np.array(numbers("features", features), order="C")
@@ -362,7 +362,7 @@ class Bandit(Edge, Rounds, ABC):
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if type(decision.action) is not int or decision.action < 0:
             raise ValueError("this person's features were refused: there is no action to reward")
-        if not row.dot(row) <= LONGEST:
+        if not float(row.dot(row)) <= LONGEST:
             raise ValueError("this decision record is damaged: its features are too long")
 
     def learn_many(
