@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet import arrays
-from discreet.bandits import Decision, Holdout, LinearBandit, People, edge, estimators, learner
+from discreet.bandits import Decision, Holdout, LinearBandit, People, estimators, learner
 from discreet.bandits.learner import FOREVER
 from discreet.bandits.window import sensitivity
 from discreet.privacy import SeededNoise
@@ -128,7 +128,7 @@ def test_batches__in_blocks_of_any_size_are_the_rounds_one_by_one(block, monkeyp
         decision = single.decide(x)
         expected.append(decision.action)
         single.learn(decision, rewards(decision.row[None], i)[0])
-    for module in (edge, learner, estimators):
+    for module in (learner, estimators):
         monkeypatch.setattr(module, "BLOCK", block)
     batches = make(horizon=400)
     found = []

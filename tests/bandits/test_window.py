@@ -84,10 +84,10 @@ def seen(view, rows, rewards):
 
 
 def alone(view, row, reward):
-    """[v; weight; reward; 1; 0] of one row."""
-    entries, write = view.one_by_one()
+    """[v; weight; reward; 1] of one row."""
+    entries, place, write = view.one_by_one(zero=0.0)
     write(row, float(reward))
-    return entries
+    return entries[place:]
 
 
 def looked_at(rng, view, limits):

@@ -5,42 +5,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.least_squares import bounded_rows, clipped_normal, least_error_clip
-from discreet.least_squares.clipping import CLIPS
+from discreet.least_squares import clipped_normal, least_error_clip
+from discreet.least_squares.clipping import CLIPS, weight_and_parts
 
 SIZES = st.floats(-1e6, 1e6)
 
 
 @given(
-    st.lists(st.lists(SIZES, min_size=3, max_size=3), min_size=1, max_size=5),
-    SIZES,
+    st.lists(st.tuples(SIZES, SIZES), min_size=1, max_size=5),
     st.floats(1e-6, 1.0),
     st.floats(1e-3, 1e3),
 )
-def test_bounded_rows__no_row_is_longer_than_sqrt_2(rows, residual, fraction, limit):
-    x = np.array(rows)
-    v, weight = bounded_rows(x, np.full(len(x), residual), fraction * limit, limit)
-    assert np.isfinite(v).all()
-    assert ((v[:, :-2] ** 2).sum(axis=1) <= 1 + 1e-12).all()
-    assert ((v[:, -2:] ** 2).sum(axis=1) <= 1 + 1e-12).all()
+def test_weights_and_parts__no_row_is_longer_than_sqrt_2(rows, fraction, limit):
+    length, residual = np.array(rows).T
+    weight, f, g = weight_and_parts(length**2, residual, fraction * limit, limit)
     assert (weight > 0).all()
     assert (weight <= 1).all()
-    for i, row in enumerate(x):  # one row at a time is the same
-        one, its_weight = bounded_rows(row, residual, fraction * limit, limit)
-        assert np.allclose(one, v[i], rtol=1e-12)
-        assert its_weight == pytest.approx(weight[i])
+    assert (weight * length**2 <= 1 + 1e-12).all()
+    assert (f**2 + g**2 <= 1 + 1e-12).all()
 
 
 @given(st.floats(-1, 1), st.floats(1e-12, 1.0), st.floats(1e-3, 2.0))
-def test_bounded_rows__residuals_split_into_two_scales_without_loss(part, ratio, limit):
+def test_weights_and_parts__residuals_split_into_two_scales_without_loss(part, ratio, limit):
     clip, residual = ratio * limit, part * limit
-    v, _ = bounded_rows(np.zeros(2), residual, clip, limit)
-    f, g = v[2] * clip, v[3] * limit
+    _, kept, rest = weight_and_parts(0.0, np.array([residual]), clip, limit)
+    f, g = kept[0] * clip, rest[0] * limit
     assert f + g == pytest.approx(residual, abs=1e-12)
     if abs(residual) <= clip:
         assert g == 0
     else:  # all that is allowed is used, and f keeps the sign
-        assert v[2] ** 2 + v[3] ** 2 == pytest.approx(1, abs=1e-6)
+        assert kept[0] ** 2 + rest[0] ** 2 == pytest.approx(1, abs=1e-6)
         assert f * residual > 0
         assert abs(f) <= clip * (1 + 1e-12)
 

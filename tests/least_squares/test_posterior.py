@@ -6,7 +6,9 @@ from discreet.least_squares.posterior import log_evidence, root
 
 
 def evidence(posterior):
-    return float(log_evidence(posterior.prior[None], posterior.precision, posterior.weighted)[0])
+    both = posterior.prior + posterior.precision
+    sizes = np.linalg.slogdet(posterior.prior)[1] - np.linalg.slogdet(both)[1]
+    return (posterior.weighted @ np.linalg.solve(both, posterior.weighted) + sizes) / 2
 
 
 def test_observe__one_observation_at_a_time_is_bishop_3_50_and_3_51():
@@ -30,20 +32,29 @@ def test_discounted__counts_every_observation_less():
     assert np.allclose(seen.discounted(0.5).mean, np.ones(2) / 3)
 
 
-def test_log_evidence__differs_between_priors_as_the_marginal_likelihood_does():
+@pytest.mark.parametrize("length", [0.0, 0.6, 1.0])
+def test_log_evidence__differs_between_priors_as_the_marginal_likelihood_does(length):
     rng = np.random.default_rng(1)
     design, seen = rng.standard_normal((3, 3)), rng.standard_normal(3)
     noise = np.diag([0.5, 1.0, 2.0])
+    v = rng.standard_normal(3)
+    v *= length / np.linalg.norm(v)
+    spread, special = np.array([0.25, 3.0, 1.0]), np.array([0.25, 0.5, 7.0])
 
-    def exact(variance):  # observed ~ N(0, noise + variance design design')
-        C = noise + variance * design @ design.T
+    def exact(p, q):  # observed ~ N(0, noise + design prior^-1 design')
+        C = noise + design @ np.linalg.inv(p * np.eye(3) + (q - p) * np.outer(v, v)) @ design.T
         return -(seen @ np.linalg.solve(C, seen) + np.linalg.slogdet(C)[1]) / 2
 
-    def ours(variance):
-        posterior = Posterior.unobserved(np.eye(3) / variance)
-        return evidence(posterior.observe(design, seen, noise))
+    posterior = Posterior.unobserved(np.eye(3)).observe(design, seen, noise)
+    ours = log_evidence(spread, posterior.precision, posterior.weighted, v, special)
+    wanted = np.array([exact(p, q) for p, q in zip(spread, special, strict=True)])
+    assert ours - ours[0] == pytest.approx(wanted - wanted[0])
 
-    assert ours(4.0) - ours(0.3) == pytest.approx(exact(4.0) - exact(0.3))
+
+def test_root__of_a_posterior_is_one_of_its_covariance():
+    rows = np.random.default_rng(0).standard_normal((4, 3))
+    seen = Posterior.unobserved(np.eye(3)).observe(rows, np.ones(4), np.eye(4))
+    assert np.allclose(seen.root @ seen.root.T, seen.covariance)
 
 
 def test_root__is_a_root_and_forgives_rounding():

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -140,7 +141,7 @@ class Belief:
             informative_windows=0,
         )
 
-    @property
+    @cached_property
     def posterior(self) -> Posterior:
         """The observations, in precision form."""
         return Posterior(self.prior_precision(), self.precision, self.weighted)
@@ -148,7 +149,8 @@ class Belief:
     @property
     def unclipped_posterior(self) -> Posterior:
         """The same if no residual were clipped."""
-        return Posterior(self.prior_precision(), self.unclipped[:, :-1], self.unclipped[:, -1])
+        unclipped = self.unclipped
+        return replace(self.posterior, precision=unclipped[:, :-1], weighted=unclipped[:, -1])
 
     def prior_precision(self, radius: float | None = None) -> Array:  # (d, d)
         """Before any observation; for another radius than its own, where one is given."""
@@ -183,7 +185,7 @@ class Belief:
         d = len(self.mean)
         fewer = self.radius * math.sqrt(d / min(d, width**2))
         prior = self.prior_precision(fewer)
-        return self.split(root_of(self.posterior.with_prior(prior).covariance))
+        return self.split(self.posterior.with_prior(prior).root)
 
     def split(self, matrix: Array) -> tuple[Array, Array]:
         """[phi; constant] @ matrix = phi @ first + second."""

@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.arrays import Array, finite, integer, numbers, public_bound, real_or_nan, within
 from discreet.bandits.holdout import Holdout
 
-BLOCK = 2048  # people of a batch who are looked at together, so that what is computed stays near
-
 
 class Edge:
     """Offered features become rows in units of the norm bound.
@@ -27,6 +25,7 @@ class Edge:
         self._expects = self._shape
         self._ones = np.ones(self._expects[1])
         self._usual: tuple[int, ...] | None = None  # shape of features that was found right
+        self._as_given = self.norm_bound == 1 and type(self)._expanded is Edge._expanded
         self._longest = self.norm_bound**2 * (1 + 1e-14)  # |row|^2, up to the norm's own rounding
 
     @property
@@ -47,26 +46,33 @@ class Edge:
         # argmax finds NaN first; as a scalar it is three times as fast as max.
         if not squares.item(squares.argmax()) <= self._longest:
             features = within("features", features, self.norm_bound, norm="l2", clip=True)
-        return self._scaled(features)
+        return features if self._as_given else self._scaled(features)
 
-    def _stacked(
-        self, features: Sequence[ArrayLike] | Array
-    ) -> tuple[Sequence[Array] | Array, NDArray[np.bool_]]:
-        """What is offered to each of n people, and whose features can be used: others get zeros."""
+    def _people(self, features: Sequence[ArrayLike] | Array) -> Sequence[ArrayLike] | Array:
+        """What n people are offered: an array (n, actions, features), or of each what he brought."""
         features = real_or_nan(features)
         if not isinstance(features, np.ndarray) or features.dtype.kind not in "biuf":
-            people = [self._usable(each) for each in features]
-            usable = np.array([each is not None for each in people], dtype=bool)
-            nothing = np.zeros((1, self.dim))
-            return [nothing if each is None else each for each in people], usable
+            return list(features)
         array = np.ascontiguousarray(numbers("features", features))
         self._check_shape(array, 3)
-        usable = np.ones(len(array), dtype=bool)
-        if not self._fit(array):
-            usable = np.asarray(np.isfinite(array).all(axis=(1, 2)))
-            array = np.where(usable[:, None, None], array, 0.0)
-            array = within("features", array, self.norm_bound, norm="l2", clip=True)
-        return self._scaled(array), usable
+        return array
+
+    def _offered_to(
+        self, people: Sequence[ArrayLike] | Array
+    ) -> tuple[Sequence[Array] | Array, NDArray[np.bool_]]:
+        """`_offered` for some of them, and whose features can be used: others get zeros."""
+        if not isinstance(people, np.ndarray):
+            found = [self._usable(each) for each in people]
+            usable = np.array([each is not None for each in found], dtype=bool)
+            nothing = np.zeros((1, self.dim))
+            return [nothing if each is None else each for each in found], usable
+        usable = np.ones(len(people), dtype=bool)
+        squares = np.einsum("ijk,ijk->ij", people, people).ravel()
+        if not squares.item(squares.argmax()) <= self._longest:  # also with NaN or infinity
+            usable = np.asarray(np.isfinite(people).all(axis=(1, 2)))
+            people = np.where(usable[:, None, None], people, 0.0)
+            people = within("features", people, self.norm_bound, norm="l2", clip=True)
+        return people if self._as_given else self._scaled(people), usable
 
     def _usable(self, features: ArrayLike) -> Array | None:
         try:
@@ -88,15 +94,5 @@ class Edge:
             f"action{'s' * (least > 1)}, got {shape}"
         )
 
-    def _fit(self, features: Array) -> bool:  # (n, actions, features)
-        """Whether no row is longer than the bound; False with NaN or infinity."""
-        for start in range(0, len(features), BLOCK):
-            some = features[start : start + BLOCK]
-            squares = np.einsum("ijk,ijk->ij", some, some).ravel()
-            if not squares.item(squares.argmax()) <= self._longest:
-                return False
-        return True
-
     def _scaled(self, features: Array) -> Array:
-        features = self._expanded(features)
-        return features if self.norm_bound == 1 else features / self.norm_bound
+        return self._expanded(features) / self.norm_bound

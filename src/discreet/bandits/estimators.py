@@ -334,25 +334,23 @@ class WeightedWindow(EstimatorWindow):
         """And compute once what every row needs."""
         n = len(self.transform.mean) + 2
         first, second, isometry = upper_triangle(n)
-        weight, reward, one = range(n, n + BESIDE)
+        self._upper = (first, second)
         self._apart = estimator.holdout is not None
         low, high = estimator.limits
         self._zero = min(max(0.0, low), high)
-        # What one row adds: products of two entries of [v; weight; reward; 1], times factors.
-        # One row by itself is not beside a hold-out.
-        beside = [weight, one, reward]
-        self._upper = (first, second)
-        self._reward = reward
-        self._first = np.concatenate([first, beside])
-        self._second = np.concatenate([second, [one] * len(beside)])
         self._earned = [VALUE]
         if self._apart:  # in units of the range of rewards
             weights = [each / (high - low) for each in (EARNED, HELD)]
             self._earned = [*weights, *(SPREAD / (high - low) * each for each in weights)]
             self._reflected = low + high - 2 * self._zero
         self._factors = np.concatenate([isometry, [COUNT, VALUE, *self._earned]])
-        self._entries, self._write = self.transform.one_by_one()
-        self._terms = (np.empty(len(self._first)), np.empty(len(self._first)))
+        # What one row adds: products of two entries of [v; weight; reward; 1], times factors.
+        # One row by itself is not beside a hold-out.
+        self._entries, place, self._write = self.transform.one_by_one(self._zero)
+        weight, reward, one = range(n, n + BESIDE)
+        pairs = np.append((first, second), [[weight, one, reward], [one, one, one]], axis=1)
+        self._pairs = pairs + place  # writable: `take` copies indices that are not
+        self._terms = np.empty(self._pairs.shape)
         self._scale = estimator.scale
         self._half_life = estimator.model.half_life
         self._blocks = estimator.structure
@@ -388,14 +386,12 @@ class WeightedWindow(EstimatorWindow):
 
     def fold_one(self, row: Array, reward: float) -> None:
         """`fold` for one row, which is not held out; the learner holds its guard."""
-        entries = self._entries
-        one, other = self._terms
+        terms = self._terms
+        one, other = terms
         self._write(row, reward)
-        entries[self._reward] -= self._zero
         # mode="clip" for speed only. (BLAS's dspr gains no more than .2 microseconds, and
         # scipy.linalg takes 80 milliseconds to import.)
-        entries.take(self._first, None, one, "clip")
-        entries.take(self._second, None, other, "clip")
+        self._entries.take(self._pairs, None, terms, "clip")
         np.multiply(one, other, one)
         np.multiply(one, self._factors, one)
         self.total._add(one)

@@ -29,12 +29,13 @@ from discreet.arrays import (
     numbers_or_nan,
     within,
 )
-from discreet.bandits.edge import BLOCK, Edge
+from discreet.bandits.edge import Edge
 from discreet.bandits.visitors import Person, Visitors
 from discreet.decisions import FLOAT, REFUSED, Decision, Decisions, Indices, Policy, Rounds
 from discreet.privacy import Guarantee
 from discreet.state import damaged
 
+BLOCK = 1024  # people of a batch who are looked at together, so that what is computed stays near
 FOREVER = 2**62  # rounds
 LONGEST = 1 + 1e-9  # |row|^2, up to rounding
 RESUMED_TWICE = "a state resumed twice: from a copy, or from before something that was shown"
@@ -185,7 +186,7 @@ class Bandit(Edge, Rounds, ABC):
 
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action for one person; reads nothing but what was released."""
-        if type(features) is np.ndarray and features.dtype == FLOAT:
+        if type(features) is np.ndarray and features.dtype is FLOAT:
             copied = features.copy()
         else:
             copied = np.array(numbers("features", features), order="C")
@@ -207,9 +208,11 @@ class Bandit(Edge, Rounds, ABC):
         person's features, here that person alone gets action -1, and nobody else is affected. The
         round counts, and uses its coin, all the same.
         """
-        offered, usable = self._stacked(features)
-        n = len(offered)
+        people = self._people(features)
+        n = len(people)
         actions = np.zeros(n, dtype=np.intp)
+        rows = np.zeros((n, self.dim))
+        offered: Any = people if isinstance(people, np.ndarray) else list(people)
         policies: list[tuple[int, Policy]] = []
         done = 0
         with self._live:
@@ -219,19 +222,21 @@ class Bandit(Edge, Rounds, ABC):
                     self._turn()
                 t, policy = self.rounds, self.policy
                 end = min(n, done + BLOCK, done + self._end - t)
-                coins = self._coins(t, end - done)
-                actions[done:end] = _choose(policy, offered[done:end], coins)
+                block = people[done:end]
+                some, usable = self._offered_to(block)
+                chosen = _choose(policy, some, self._coins(t, end - done))
+                rows[done:end] = _chosen_rows(some, chosen)
+                actions[done:end] = np.where(usable, chosen, REFUSED)
+                if some is not block:  # shortened, or in other units
+                    if offered is people:
+                        offered = np.empty((n, *np.shape(some)[1:]))
+                        if done:
+                            offered[:done] = people[:done]
+                    offered[done:end] = some
                 if not policies or policies[-1][1] is not policy:
                     policies.append((done, policy))
                 self.rounds = t + end - done
                 done = end
-        if isinstance(offered, np.ndarray):
-            places = actions + offered.shape[1] * np.arange(n)
-            rows = offered.reshape(-1, self.dim).take(places, axis=0)
-        else:
-            rows = np.array([each[a] for each, a in zip(offered, actions, strict=True)])
-        rows = rows.reshape(n, self.dim)
-        actions[~usable] = REFUSED
         return Decisions(rounds, actions, rows, self._run, offered, tuple(policies))
 
     def _coin(self, t: int) -> float:
@@ -357,7 +362,7 @@ class Bandit(Edge, Rounds, ABC):
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if type(decision.action) is not int or decision.action < 0:
             raise ValueError("this person's features were refused: there is no action to reward")
-        if not row.dot(row) <= LONGEST:
+        if not float(row.dot(row)) <= LONGEST:
             raise ValueError("this decision record is damaged: its features are too long")
 
     def learn_many(
@@ -435,6 +440,14 @@ class Bandit(Edge, Rounds, ABC):
         super()._validate()
         if not 0 <= self.rounds <= self._end:
             raise damaged("rounds")
+
+
+def _chosen_rows(offered: Sequence[Array] | Array, actions: Indices) -> Array:  # (n, dim)
+    """Of each person's rows, the one that was chosen."""
+    if not isinstance(offered, np.ndarray):
+        return np.array([each[a] for each, a in zip(offered, actions, strict=True)])
+    n, size, dim = offered.shape
+    return offered.reshape(n * size, dim).take(actions + size * np.arange(n), axis=0)
 
 
 def _choose(policy: Policy, offered: Sequence[Array] | Array, coins: Array) -> Indices:

@@ -29,6 +29,7 @@ from discreet.bandits.tuning import TUNING
 from discreet.decisions import Indices, Policy
 from discreet.state import value
 
+BELOW_1 = 1 - 2**-53  # the largest coin
 DRAWS = 64  # of theta in a window, for Thompson sampling
 CONFIDENCE = 2.0  # standard deviations of an interval, for elimination
 
@@ -254,8 +255,12 @@ class Ucb(Deterministic):
     def values(self, features: Array) -> Array:
         """<phi, mean> + width |root' phi|."""
         wide = features.dot(self.root) if features.ndim == 2 else np.matmul(features, self.root)
-        bonus = np.sqrt(scores(np.multiply(wide, wide), self._ones))
-        return np.asarray(scores(features, self.mean) + self.width * bonus)
+        wide *= wide
+        bonus = scores(wide, self._ones)
+        np.sqrt(bonus, bonus)
+        bonus *= self.width
+        bonus += scores(features, self.mean)
+        return bonus
 
     @cached_property
     def _ones(self) -> Array:
@@ -306,17 +311,18 @@ class Mixed(PlainPolicy):
         """The coin picks the policy, and what is left of it decides within."""
         first = coins < self.fraction
         left = (coins - self.fraction) / (1 - self.fraction)
-        actions = self.other.choose(features, np.clip(left, 0.0, 1 - 2**-53))
+        actions = self.other.choose(features, np.clip(left, 0.0, BELOW_1))
         if first.any():
             actions[first] = self.one.choose(features[first], coins[first] / self.fraction)
         return actions
 
     def choose_one(self, offered: Array, coin: float) -> int:
         """`choose` for one round."""
-        if coin < self.fraction:
-            return self.one.choose_one(offered, coin / self.fraction)
-        left = (coin - self.fraction) / (1 - self.fraction)
-        return self.other.choose_one(offered, min(left, 1 - 2**-53))
+        fraction = self.fraction
+        if coin < fraction:
+            return self.one.choose_one(offered, coin / fraction)
+        left = (coin - fraction) / (1 - fraction)
+        return self.other.choose_one(offered, min(left, BELOW_1))
 
     def probability_one(self, offered: Array, action: int) -> float:
         """The mixture of both."""
@@ -331,7 +337,7 @@ class Mixed(PlainPolicy):
             other = self.other.probability_one(offered, action)
         else:
             left = (coin - self.fraction) / (1 - self.fraction)
-            action, other = self.other.draw_one(offered, min(left, 1 - 2**-53))
+            action, other = self.other.draw_one(offered, min(left, BELOW_1))
             one = self.one.probability_one(offered, action)
         return action, self.fraction * one + (1 - self.fraction) * other
 

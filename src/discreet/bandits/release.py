@@ -30,7 +30,7 @@ from discreet.bandits.tuning import TUNING
 from discreet.bandits.window import COUNT, LONGEST, TOTALS, VALUE, Transform
 from discreet.least_squares import Posterior, clipped_normal
 from discreet.least_squares.blocks import Blocks
-from discreet.least_squares.posterior import log_evidence, projected_mean
+from discreet.least_squares.posterior import information, log_evidence, projected_mean
 from discreet.least_squares.shrinkage import (
     expected_gram,
     noise_variances,
@@ -180,7 +180,12 @@ class Seen:
         """Of a residual."""
         return self.found.variance if self.clips else self.whole_variance
 
-    @property
+    @cached_property
+    def told(self) -> Array:
+        """What `whole` tells of theta, whatever was known."""
+        return information(*self.whole)
+
+    @cached_property
     def whole(self) -> Observation:
         """m + g = H delta + noise: as an observation of theta, whatever residuals are."""
         R, E = self.transform.units
@@ -202,7 +207,7 @@ class Seen:
         a, second = self.found.slope, self.found.second
         b = 1 - a
         H = self.H
-        once = posterior.observe(*self.whole)
+        once = posterior.seeing(self.told)
         shift = once.mean - self.transform.mean
         after = self.transform.isotropic.of_parameters(once.covariance + np.outer(shift, shift))
         unsure = (a * b) ** 2 * H @ after @ H
@@ -212,7 +217,9 @@ class Seen:
         whole = H @ self.transform.isotropic.inverse
         design = np.vstack([a * whole, b * whole])
         value = np.concatenate([self.sums.moment, self.sums.clipped_off])
-        noise = np.block([[first, cross], [cross.T, rest]])
+        d = len(H)
+        noise = np.empty((2 * d, 2 * d))
+        noise[:d, :d], noise[:d, d:], noise[d:, :d], noise[d:, d:] = first, cross, cross.T, rest
         return design, value + design @ self.transform.mean, noise
 
     def _noise(self, bound2: float, variance: float) -> Array:
@@ -331,7 +338,7 @@ def learned(
         if kept < 1:
             belief = replace(belief.discounted(kept), moved=True, calm=0)
             window = seen(belief, transform, sums, blocks)
-    unclipped = belief.unclipped_posterior.observe(*window.whole)
+    unclipped = belief.unclipped_posterior.seeing(window.told)
     before = belief.posterior
     posterior = unclipped if drops else before.observe(*window.observation(before))
     width = len(belief.mean) if blocks is None else blocks.width
@@ -399,11 +406,14 @@ def _radius(posterior: Posterior, belief: Belief, visible: Array) -> float:
     """
     least = belief.radius
     lengths = np.minimum(least * LONGER, max(LONGEST, least))
-    precision = visible.T @ posterior.precision @ visible
-    weighted = visible.T @ posterior.weighted
-    diagonals = belief.prior_precisions(lengths)
-    priors = visible.T @ (diagonals[:, :, None] * visible)
-    evidence = log_evidence(priors, precision, weighted)
+    priors = belief.prior_precisions(lengths)
+    evidence = log_evidence(
+        priors[:, 0],
+        visible.T @ posterior.precision @ visible,
+        visible.T @ posterior.weighted,
+        along=visible[-1],
+        prior_along=priors[:, -1],
+    )
     best = int(np.argmax(evidence))
     sure = evidence[best] - evidence[0] > math.log(TUNING.evidence)
     return float(lengths[best]) if sure else least

@@ -31,9 +31,9 @@ from discreet.bandits.belief import Belief
 from discreet.bandits.holdout import Holdout
 from discreet.bandits.parts import People
 from discreet.bandits.tuning import TUNING
-from discreet.least_squares import Whitening, bounded_rows, least_error_clip
+from discreet.least_squares import Whitening, least_error_clip
 from discreet.least_squares.blocks import Blocks
-from discreet.least_squares.clipping import squares
+from discreet.least_squares.clipping import squares, weight_and_parts
 from discreet.least_squares.posterior import root
 from discreet.links import BoundedLink, Link
 from discreet.state import value
@@ -151,29 +151,31 @@ class Transform:
         return Whitening(self.whitening)
 
     @cached_property
-    def _products(self) -> tuple[Array, Array | None]:  # (features, d + 6 or 2 d + 6), as wide
-        """[whitening, mean, room, spread] for rows without the constant, and what that adds.
+    def _products(self) -> tuple[int, Array, Array | None]:  # (features, k + d + 2), as wide
+        """k and [spread (k), whitening (d), mean, 0] for rows without the constant; what it adds.
 
-        The room is for what is written beside x: one array holds a row from its features to v.
+        k is 0 where nothing is spread (public). The 0 is room: one array holds [x, <phi, mean>, 0],
+        then v.
         """
         d = len(self.mean)
-        columns = [self.whitening, self.mean, np.zeros((d, 1 + BESIDE))]
-        if self.spread.any():  # public
-            columns.append(self.spread)
-        matrix = np.asfortranarray(np.column_stack(columns))  # the faster order for one row
+        spread = self.spread if self.spread.any() else self.spread[:, :0]
+        columns = np.column_stack([spread, self.whitening, self.mean, np.zeros(d)])
+        matrix = np.asfortranarray(columns)  # the faster order for one row
+        k = spread.shape[1]
         if not self.constant:
-            return matrix, None
-        return math.sqrt(1 - self.constant**2) * matrix[:-1], self.constant * matrix[-1]
+            return k, matrix, None
+        return k, math.sqrt(1 - self.constant**2) * matrix[:-1], self.constant * matrix[-1]
 
     def rows(self, rows: Array, rewards: Any) -> tuple[Array, Any]:
         """v (n, d + 2) and weights (n,) of rows (n, features) and rewards (n,)."""
         d = len(self.mean)
-        factors, constants = self._products
-        products = rows @ factors
+        k, factors, constants = self._products
+        v = rows @ factors[:, k:]
+        spread = rows @ factors[:, :k]
         if constants is not None:
-            products += constants
-        x = products[:, :d]
-        expected = products[:, d]
+            v += constants[k:]
+            spread += constants[:k]
+        expected = v[:, d]
         scale: Any = 1.0
         link = self.link
         if link is None:
@@ -181,30 +183,33 @@ class Transform:
         else:  # one Gauss-Newton step: slope times phi replaces phi
             mean, scale, largest = linear(link, expected, self.middle, self.half)
             residual = (rewards - mean) / largest
-        if products.shape[1] > d + 2 + BESIDE:
-            rho = np.sqrt(1 + scale * scale * squares(products[:, d + 2 + BESIDE :]))
+        if k:
+            rho = np.sqrt(1 + scale * scale * squares(spread))
             scale = scale / rho
             residual = residual / rho
+        square = scale * scale * squares(v[:, :d])
+        weights, kept, rest = weight_and_parts(square, residual, self.clip, self.residual_bound)
         # |v|^2 <= a^2 + b^2 = 2, and v is finite, whatever the belief, the row and the reward are.
-        v = products[:, : d + 2]
-        v, weights = bounded_rows(x, residual, self.clip, self.residual_bound, scale, out=v)
         a, b = self.sides
-        v[:, :d] *= a
-        v[:, d:] *= b
+        root = np.sqrt(weights)
+        v *= (a * scale * root)[:, None]
+        v[:, d] = b * root * kept
+        v[:, d + 1] = b * root * rest
         return v, weights
 
-    def one_by_one(self) -> tuple[Array, Callable[[Array, float], None]]:
-        """An array, and a function that writes [v; weight; reward; 1] of a row to it.
+    def one_by_one(self, zero: float) -> tuple[Array, int, Callable[[Array, float], None]]:
+        """An array, and a function that writes [v; weight; reward; 1] of a row to it, from a place.
 
-        The same as `rows`; for one row numpy takes longer to begin than to compute, so all that
+        The reward is written from `zero` on. The same as `rows`; for one row numpy takes longer to begin than to compute, so all that
         does not depend on the row is looked up here, once.
         """
         d = len(self.mean)
-        factors, constants = self._products
-        entries = np.empty(factors.shape[1])
-        x = entries[:d]
-        spread = entries[d + 2 + BESIDE :]
-        varies = len(spread) > 0
+        k, factors, constants = self._products
+        entries = np.ones(k + d + 2 + BESIDE)
+        products = entries[: k + d + 2]
+        spread = entries[:k]
+        x = entries[k : k + d]
+        after = k + d
         scales = np.empty(d)
         link = self.link
         middle = self.middle
@@ -216,22 +221,22 @@ class Transform:
         a, b = self.sides
 
         def write(row: Array, reward: float) -> None:
-            row.dot(factors, entries)
+            row.dot(factors, products)
             if constants is not None:
-                np.add(entries, constants, entries)
-            expected: Any = entries.item(d)
+                np.add(products, constants, products)
+            expected: Any = products.item(after)
             scale = 1.0
             if link is None:
                 residual = (reward - middle) / half - expected
             else:
                 mean, scale, largest = map(float, linear(link, expected, middle, half))
                 residual = (reward - mean) / largest
-            if varies:
-                rho = sqrt(1 + scale * scale * spread.dot(spread).item())
+            if k:
+                rho = sqrt(1 + scale * scale * float(spread.dot(spread)))
                 residual /= rho
                 scale /= rho
             # `weight_and_parts`, in floats: no branch on private values.
-            square = scale * scale * x.dot(x).item()
+            square = scale * scale * float(x.dot(x))
             weight = 1 / ((square <= 1) + (square > 1) * square)
             size = abs(residual)
             size = (size <= limit) * size + (size > limit) * limit
@@ -239,16 +244,15 @@ class Transform:
             far = (near + sqrt(abs(near * near + curve * (1 - near * size)))) / curve
             kept = (size <= clip) * size + (size > clip) * far
             root = sqrt(weight)
-            signed = copysign(root, residual)
+            signed = b * copysign(root, residual)
             scales.fill(a * scale * root)
             np.multiply(x, scales, x)
-            entries[d] = b * signed * kept / clip
-            entries[d + 1] = b * signed * (size - kept) / limit
-            entries[d + 2] = weight
-            entries[d + 3] = reward
-            entries[d + 4] = 1.0
+            entries[after] = signed * kept / clip
+            entries[after + 1] = signed * (size - kept) / limit
+            entries[after + 2] = weight
+            entries[after + 3] = reward - zero
 
-        return entries, write
+        return entries, k, write
 
 
 def linear(link: BoundedLink, argument: Any, middle: float, half: float) -> tuple[Any, Any, Any]:
@@ -338,10 +342,9 @@ def _whitening(
     gram = _finite(belief.gram / belief.effective_rows)
     if blocks is not None:  # features that are never together stay so
         gram = gram * blocks.within
-    values = np.maximum(np.linalg.eigvalsh(gram), 0.0)
-    ridge = (TUNING.even if plain else TUNING.isotropy) * float(values.mean())
-    ridge += min(belief.gram_noise_std / belief.effective_rows, LARGEST) + 1e-12
-    whitening = Whitening.from_gram(gram, ridge=ridge)
+    noise = min(belief.gram_noise_std / belief.effective_rows, LARGEST) + 1e-12
+    even = TUNING.even if plain else TUNING.isotropy
+    whitening = Whitening.from_gram(gram, ridge=noise, even=even)
     rho2 = 1.0 if plain else 1 + max(float(np.sum(careful * gram)) / nu, 0.0)
     shorter = max(whitening.mean_square(gram), 1e-9)
     return whitening.scaled(math.sqrt(min(rho2 / shorter, LARGEST))).matrix

@@ -1,4 +1,4 @@
-"""Rows of bounded length, and residuals clipped where that costs least."""
+"""Weights of long rows, and residuals clipped where that costs least."""
 
 import math
 from typing import Any
@@ -12,56 +12,33 @@ from discreet.arrays import Array
 CLIPS = np.array([0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0])
 
 
-def bounded_rows(
-    x: Array,
-    residual: Any,
-    clip: float,
-    limit: float,
-    scale: Any = 1.0,
-    out: Array | None = None,
-) -> tuple[Array, Any]:
-    """v = sqrt(w) [x; f/R; g/E] and w, for one row x (d,) or many (n, d), with |v|^2 <= 2.
+def weight_and_parts(
+    square: Array | float, residual: Array, clip: Any, limit: Any
+) -> tuple[Array, Array, Array]:
+    """w, f/R and g/E of rows with |x|^2 = `square`, so that sqrt(w) [x; f/R; g/E] has |v|^2 <= 2.
 
-    v is written to `out`, which may begin with x itself. x is `scale` times what is given.
     w = min(1, 1/|x|^2), so |sqrt(w) x| <= 1. The residual r, cut at +-E, is split into f, what
     clipping at R leaves, and the rest g = r - f, such that (f/R)^2 + (g/E)^2 <= 1:
 
         f = r where |r| <= R,    else the larger root of (f/R)^2 + ((r - f)/E)^2 = 1
 
-    >>> v, w = bounded_rows(np.array([3.0, 4.0]), 0.5, clip=1.0, limit=2.0)
-    >>> v.round(3), float(w)
-    (array([0.6, 0.8, 0.1, 0. ]), 0.04)
+    >>> w, f, g = weight_and_parts(np.array([25.0]), np.array([0.5]), clip=1.0, limit=2.0)
+    >>> w, f, g
+    (array([0.04]), array([0.5]), array([0.]))
     """
-    square = scale * scale * squares(x)
-    if x.ndim == 1:
-        residual = float(residual)
-    weight, kept, rest = weight_and_parts(square, residual, clip, limit)
-    root = weight**0.5
-    v = np.empty((*x.shape[:-1], x.shape[-1] + 2)) if out is None else out
-    np.multiply(x, np.asarray(scale * root)[..., None], out=v[..., :-2])
-    v[..., -2] = root * kept
-    v[..., -1] = root * rest
-    return v, weight
-
-
-def weight_and_parts(square: Any, residual: Any, clip: float, limit: float) -> tuple[Any, Any, Any]:
-    """w, f/R and g/E of a row with |x|^2 = `square`; floats, or arrays of many."""
-    # In operators that floats and arrays share, so that one row is as fast as floats are. There is
-    # no branch on private values: times tell nothing.
-    weight = 1 / ((square <= 1) * 1.0 + (square > 1) * square)
-    size = abs(residual)
-    size = (size <= limit) * size + (size > limit) * limit
-    sign = (residual > 0) * 1.0 - (residual < 0) * 1.0
+    # No branch on private values: times tell nothing.
+    weight = 1 / np.maximum(square, 1.0)
+    size = np.minimum(np.abs(residual), limit)
     near = size / (limit * limit)
     curve = 1 / (clip * clip) + 1 / (limit * limit)
-    far = (near + abs(near * near + curve * (1 - near * size)) ** 0.5) / curve
+    far = (near + np.sqrt(np.abs(near * near + curve * (1 - near * size)))) / curve
     kept = (size <= clip) * size + (size > clip) * far
-    return weight, sign * kept / clip, sign * (size - kept) / limit
+    return weight, np.copysign(kept, residual) / clip, np.copysign(size - kept, residual) / limit
 
 
-def squares(rows: Array) -> Any:
-    """|x|^2: a float for one row, (n,) for many."""
-    return float(rows.dot(rows)) if rows.ndim == 1 else np.einsum("ij,ij->i", rows, rows)
+def squares(rows: Array) -> Array:  # (n, d) -> (n,)
+    """|x|^2 of every row."""
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def clipped_normal(clip: Any) -> tuple[Any, Any]:
@@ -87,6 +64,9 @@ def least_error_clip(noise_std: float, rows_per_dimension: float) -> float:
     >>> least_error_clip(1.0, 1e6), least_error_clip(100.0, 1e2)
     (4.0, 0.5)
     """
-    slope, second = clipped_normal(CLIPS)
+    slope, second = _CLIPPED
     cost = ((noise_std * CLIPS) ** 2 + second * rows_per_dimension) / slope**2
     return float(CLIPS[np.argmin(cost)])
+
+
+_CLIPPED = clipped_normal(CLIPS)

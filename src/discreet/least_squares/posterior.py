@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.least_squares.whitening import power
+from discreet.least_squares.whitening import half_power, power
 
 KNOWN = 30.0  # times the first prior's precision: what counts as known
 STEPS = 7  # of expectation-maximisation
@@ -50,6 +50,11 @@ class Posterior:
         covariance = power(self.precision + self.prior, -1.0)
         return np.asarray((covariance + covariance.T) / 2)
 
+    @property
+    def root(self) -> Array:
+        """A with covariance = A A', as `root` of it."""
+        return half_power(self.precision + self.prior, -0.5)
+
     @cached_property
     def mean(self) -> Array:
         """m_N = S_N (sum Phi' N^-1 t)."""
@@ -57,13 +62,10 @@ class Posterior:
 
     def observe(self, design: Array, observed: Array, noise_covariance: Array) -> "Posterior":
         """After seeing  observed = design theta + noise."""
-        ridge = 1e-12 * max(float(np.trace(noise_covariance)), 1e-12)
-        N = noise_covariance + ridge * np.eye(len(noise_covariance))
-        right = np.column_stack([design, observed])
-        try:
-            term = np.asarray(design.T @ np.linalg.solve(N, right))
-        except np.linalg.LinAlgError:  # singular by rounding
-            term = np.asarray(design.T @ power(N, -1.0) @ right)
+        return self.seeing(information(design, observed, noise_covariance))
+
+    def seeing(self, term: Array) -> "Posterior":  # (d, d + 1)
+        """`observe`, by what `information` makes of an observation."""
         precision = self.precision + term[:, :-1]  # Bishop (3.51), with Phi' N^-1 Phi
         weighted = self.weighted + term[:, -1]  # Bishop (3.50), with Phi' N^-1 t
         return replace(self, precision=(precision + precision.T) / 2, weighted=weighted)
@@ -97,15 +99,35 @@ class Posterior:
         return self.with_prior(np.asarray((vectors / variances) @ vectors.T))
 
 
-def log_evidence(priors: Array, precision: Array, weighted: Array) -> Array:  # (n, d, d) -> (n,)
-    """log p(observations) under each prior, up to what no prior changes (Bishop 3.86).
+def information(design: Array, observed: Array, noise_covariance: Array) -> Array:
+    """Phi' N^-1 [Phi, t], (d, d + 1), of  observed = design theta + noise."""
+    ridge = 1e-12 * max(float(np.trace(noise_covariance)), 1e-12)
+    N = noise_covariance + ridge * np.eye(len(noise_covariance))
+    right = np.column_stack([design, observed])
+    try:
+        return np.asarray(design.T @ np.linalg.solve(N, right))
+    except np.linalg.LinAlgError:  # singular by rounding
+        return np.asarray(design.T @ power(N, -1.0) @ right)
 
-    (weighted' S_N weighted + log |S_0^-1| - log |S_N^-1|) / 2
+
+def log_evidence(
+    priors: Array, precision: Array, weighted: Array, along: Array, prior_along: Array
+) -> Array:  # (n,) -> (n,)
+    """log p(observations) under n priors, up to what no prior changes (Bishop 3.86).
+
+    (weighted' S_N weighted + log |S_0^-1| - log |S_N^-1|) / 2, where S_0^-1 = p I + (q - p) v v'
+    for each p of `priors` and q of `prior_along`, and v = `along`, no longer than 1: by eigenvectors
+    of `precision`, Sherman and Morrison's formula and the determinant lemma.
     """
-    both = precision + priors
-    fit = np.linalg.solve(both, np.broadcast_to(weighted[:, None], (len(both), len(weighted), 1)))
-    sizes = np.linalg.slogdet(priors)[1] - np.linalg.slogdet(both)[1]
-    return np.asarray((fit[..., 0] @ weighted + sizes) / 2)
+    values, vectors = np.linalg.eigh(precision)
+    w, v = vectors.T @ weighted, vectors.T @ along
+    both = np.maximum(values, 0.0) + priors[:, None]
+    more = prior_along - priors
+    found = 1 + more * (v**2 / both).sum(axis=1)
+    fit = (w**2 / both).sum(axis=1) - more * (w * v / both).sum(axis=1) ** 2 / found
+    before = len(values) * np.log(priors) + np.log1p(more * float(along @ along) / priors)
+    after = np.log(both).sum(axis=1) + np.log(found)
+    return np.asarray((fit + before - after) / 2)
 
 
 def root(covariance: Array) -> Array:

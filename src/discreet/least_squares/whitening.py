@@ -33,12 +33,14 @@ class Whitening:
         *,
         floor: float | Array = 0.0,
         ridge: float = 0.0,
+        even: float = 0.0,
         condition: float = math.inf,
     ) -> "Whitening":
         """M = (d G~)^(-1/2): rows of second moment G~ have mean square length 1.
 
         G~ is `gram` with eigenvalues of at least `floor` (one number, or a matrix of which each
-        eigenvector takes its quadratic form) and at least max / condition^2, plus `ridge`.
+        eigenvector takes its quadratic form) and at least max / condition^2, plus `ridge` and `even`
+        times their mean.
         """
         values, vectors = np.linalg.eigh(gram)
         least = (
@@ -47,7 +49,8 @@ class Whitening:
             else floor
         )
         values = np.maximum(values, least)
-        values = np.maximum(values, float(values.max()) / condition**2) + ridge
+        values = np.maximum(values, float(values.max()) / condition**2)
+        values = values + (ridge + even * float(values.mean()))
         return cls(np.asarray((vectors * (len(gram) * values) ** -0.5) @ vectors.T))
 
     @classmethod
@@ -103,10 +106,21 @@ def power(A: Array, exponent: float, *, floor: float | None = None) -> Array:
     array([[0.5  , 0.   ],
            [0.   , 0.333]])
     """
+    vectors, values = _powers(A, exponent, floor)
+    return np.asarray((vectors * values) @ vectors.T)
+
+
+def half_power(A: Array, exponent: float) -> Array:
+    """V diag(a^exponent), so that with its transpose it makes `power(A, 2 exponent)`."""
+    vectors, values = _powers(A, exponent, None)
+    return np.asarray(vectors * values)
+
+
+def _powers(A: Array, exponent: float, floor: float | None) -> tuple[Array, Array]:
     values, vectors = np.linalg.eigh(A)
     if floor is None:
         floor = max(float(values[-1]) * 1e-14, 1e-300)
-    return np.asarray((vectors * np.maximum(values, floor) ** exponent) @ vectors.T)
+    return vectors, np.maximum(values, floor) ** exponent
 
 
 def symmetrised(A: Array) -> Array:

@@ -1,6 +1,6 @@
 """theta and what clipping hides of residuals, learned together (`steps.py`).
 
-    g       the rest of a residual beyond what clipping keeps of it (`bounded_rows`)
+    g       the rest of a residual beyond what clipping keeps of it (`weight_and_parts`)
     kappa   E[g] over a group of rows, one number each; zero for symmetric errors
 
 A clipped moment is zero at theta + bias, not at theta. It falls short of the whole one by the

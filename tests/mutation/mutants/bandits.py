@@ -209,7 +209,7 @@ MUTANTS = [
         (
             Edit(
                 "least_squares.clipping:weight_and_parts",
-                "weight = 1 / ((square <= 1) * 1.0 + (square > 1) * square)",
+                "weight = 1 / np.maximum(square, 1.0)",
                 "weight = 1 / (1.0 + 0 * square)",
             ),
         ),
