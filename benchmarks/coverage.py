@@ -238,8 +238,8 @@ def show(found: Found) -> None:
     """A row for each world, size and budget."""
     table = new_table(
         "Private classifiers",
-        ("world", "rows", "epsilon", "fits", "best AUC", "median", "10%", "worst", "worthless", "unwarned",
-         "warned", "coverage", "10%", "worst", "width"),
+        ("world", "rows", "epsilon", "fits", "best AUC", "median", "10%", "worst", "worthless",
+         "unwarned", "warned", "coverage", "10%", "worst", "width"),
     )  # fmt: skip
     for name, world in WORLDS.items():
         for rows in world.rows:
