@@ -33,7 +33,8 @@ from discreet.regression import (
 )
 
 EPSILONS = (0.3, 1.0, 3.0)
-SEEDS = range(1000, 1200)
+SEEDS = range(1000, 1200)  # of the worlds where fits were worthless before
+SOME = SEEDS[:50]
 FRESH = 2_000
 Array = np.ndarray
 
@@ -156,7 +157,7 @@ class World:
 
     table: Callable[[int, int], Table]  # rows, seed
     rows: tuple[int, ...]
-    seeds: range = SEEDS
+    seeds: range = SOME
 
     @property
     def epsilons(self) -> tuple[float, ...]:
@@ -165,9 +166,11 @@ class World:
 
 
 WORLDS = {
-    "fair, 30 columns": World(lambda *_: fair(True), (6_366,)),
-    "fair, 8 numbers": World(lambda *_: fair(False), (6_366,)),
-    "categories, 24 columns": World(lambda n, s: categories(24, n, s), (1_500, 6_000, 24_000)),
+    "fair, 30 columns": World(lambda *_: fair(True), (6_366,), SEEDS),
+    "fair, 8 numbers": World(lambda *_: fair(False), (6_366,), SEEDS),
+    "categories, 24 columns": World(
+        lambda n, s: categories(24, n, s), (1_500, 6_000, 24_000), SEEDS
+    ),
     "categories, 40 columns": World(lambda n, s: categories(40, n, s), (2_000, 8_000, 32_000)),
     "categories, 60 columns": World(lambda n, s: categories(60, n, s), (3_000, 12_000)),
     "numbers, |theta| = 3": World(lambda n, s: sphere(8, 3.0, 0.0, n, s), (1_000, 4_000, 16_000)),
@@ -177,7 +180,7 @@ WORLDS = {
     "iris": World(partial(fifths, "iris"), (120,)),
     "wine": World(partial(fifths, "wine"), (143,)),
     "breast cancer": World(partial(fifths, "breast_cancer"), (456,)),
-    "digits": World(partial(fifths, "digits"), (1_438,), SEEDS[:10]),  # 577 numbers: 15 s a fit
+    "digits": World(partial(fifths, "digits"), (1_438,), SOME[:5]),  # 577 numbers: 15 s a fit
 }
 
 
