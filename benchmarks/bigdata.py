@@ -3,13 +3,16 @@ Spark, beside scikit-learn's ridge regression. Rows for each second of a core, a
 largest process, less what a fit of a few rows takes. Every fit runs in a process of its own; times
 are processor times of it and its children, so that they mean the same on a busy machine.
 
-    OMP_NUM_THREADS=1 python benchmarks/bigdata.py [ROWS ...]      # 10^6; each fit of 10^8: an hour
+    OMP_NUM_THREADS=1 python benchmarks/bigdata.py [ROWS ...]      # 10^6 and 10^7
+
+Without pyspark (and Java) Spark is left out.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +23,7 @@ DIM = 20
 FILE = 10**6  # rows
 FEW = 10_000  # rows whose fit tells what starting takes
 HOW = ("scikit-learn", "arrays", "stream", "dask", "spark")
+SIZES = (10**6, 10**7)
 
 
 def write(folder: Path, n: int) -> None:
@@ -88,13 +92,14 @@ def main(sizes: list[int]) -> None:
 
     console = KeepingConsole(width=100)
     shown = Table("rows", "how", "rows / s of a core", "MB", title=f"A linear fit of {DIM} columns")
+    ways = [how for how in HOW if how != "spark" or find_spec("pyspark")]
     with tempfile.TemporaryDirectory() as few:
         written(few, FEW)
-        start = {how: measured(how, Path(few)) for how in HOW}
+        start = {how: measured(how, Path(few)) for how in ways}
     for n in sizes:
         with tempfile.TemporaryDirectory() as folder:
             written(folder, n)
-            for how in HOW:
+            for how in ways:
                 seconds, memory = measured(how, Path(folder))
                 speed = (n - FEW) / max(seconds - start[how][0], 1e-9)
                 shown.add_row(f"{n:,}", how, f"{speed:,.0f}", f"{memory - start[how][1]:,.0f}")
@@ -107,4 +112,4 @@ if __name__ == "__main__":
     elif len(sys.argv) == 3 and sys.argv[1] in HOW:
         fit(*sys.argv[1:])
     else:
-        main([int(float(each)) for each in sys.argv[1:]] or [10**6])
+        main([int(float(each)) for each in sys.argv[1:]] or list(SIZES))

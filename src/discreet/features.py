@@ -143,7 +143,7 @@ class Category:
     def _code(self, value: Any) -> int:
         try:
             code = self._codes.get(value, self._unknown)
-        except TypeError:  # it cannot be hashed: no value at all
+        except Exception:  # it cannot be hashed or compared: no value at all
             return self._missing()
         if code == self._unknown and hasattr(value, "as_py"):  # Arrow's
             return self._code(value.as_py())
@@ -397,7 +397,7 @@ class Columns:
 def _is_missing(value: Any) -> bool:
     try:
         return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA has no truth value
+    except Exception:  # pandas.NA has no truth value
         return True
 
 

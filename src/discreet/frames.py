@@ -131,7 +131,7 @@ def number_or_nan(value: Any) -> float:
     """A value as a float, NaN where it is none."""
     try:
         return math.nan if isinstance(value, np.datetime64) else float(value)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # whatever it is, it is one cell's own
         return math.nan
 
 
@@ -142,10 +142,7 @@ def items_in(column: Any) -> Sequence[Any]:
     ['a', 'b']
     """
     series = _series(column)
-    try:
-        found = column if series is None else series.to_list()
-    except UnicodeDecodeError:  # it holds what it could not read
-        raise ValueError("a column of text must be UTF-8") from None
+    found = column if series is None else _cells(series)
     if hasattr(found, "tolist"):
         found = found.tolist()
     if not isinstance(found, Sequence) or isinstance(found, str | bytes):
@@ -222,6 +219,26 @@ def _series(column: Any, *, strict: bool = True) -> Any:
     if isinstance(column, Sequence) or hasattr(column, "__array_interface__") or not strict:
         return None
     raise TypeError("a column must be a list, an array, or one of a data frame in memory")
+
+
+def _cells(series: Any) -> Sequence[Any]:
+    """Its values; of text that is not UTF-8, as some files hold it, the bytes: one cell's own."""
+    try:
+        return list(series.to_list())
+    except UnicodeDecodeError:
+        import pyarrow
+
+        array = series.to_arrow()
+        if hasattr(array, "dictionary_decode"):
+            array = array.dictionary_decode()
+        return [_text(each) for each in array.cast(pyarrow.large_binary()).to_pylist()]
+
+
+def _text(cell: bytes | None) -> Any:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return cell
 
 
 def _is_of_times(column: Any) -> bool:

@@ -280,6 +280,27 @@ def told(log, tmp_path, kind):
     return tmp_path / "log.jsonl"
 
 
+@pytest.mark.parametrize("column", ["action", "reward", "age"])
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_logs__text_that_is_no_utf_8_is_one_row(column, in_batches):
+    """Arrow quoted the cell, and nobody's row was read."""
+    log = {**coins(60), "age": np.arange(60)}
+    cells = [str(each).encode() for each in log[column][1:]]
+    log[column] = pa.Array.from_buffers(
+        pa.string(), 60, pa.array([b"\xff1", *cells], pa.binary()).buffers()
+    )
+    table = pa.table(log)
+    ages = []
+
+    def policy(contexts):
+        ages.extend(contexts["age"])
+        return np.tile([0.0, 1.0], (len(contexts), 1))
+
+    source = iter(table.to_batches()) if in_batches else table
+    assert run(source, policy, model="none", propensity=0.5).decisions == 60
+    assert ages[0] == ("\ufffd1" if column == "age" else 0)
+
+
 @pytest.mark.parametrize("kind", ["columns", "frame", "csv", "arrow", "parquet", "json"])
 @pytest.mark.parametrize("column", ["action", "reward", "propensity"])
 def test_logs__one_odd_cell_moves_the_release_as_far_as_a_row_may(column, kind, tmp_path):

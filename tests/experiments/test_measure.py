@@ -3,6 +3,7 @@
 import importlib
 import linecache
 import math
+import subprocess
 import sys
 
 import numpy as np
@@ -84,3 +85,25 @@ def test_measured__runs_what_is_new_and_gives_the_same_numbers_on_two_processes(
     assert one.over(doubled, side=1).tolist() == [5.0, 7.0]  # in the order of the seeds
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert one.mean(doubled, side=2) == 8.0
+
+
+SCRIPT = """
+from pathlib import Path
+from discreet.experiments.measure import grid, records
+
+def found(*, side, seed):
+    return {"value": side + seed}
+
+if __name__ == "__main__":
+    cells = grid(found, seeds=2, side=(1, 2))
+    records(cells, Path("out"), workers=2)
+    print(all(Path("out", f"{cell.key}.json").exists() for cell in cells))
+"""
+
+
+def test_measurement__of_a_script_has_the_same_key_in_processes_that_run_it(tmp_path):
+    """There `__main__` has another name: a script that was stopped began again."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

@@ -146,6 +146,16 @@ def test_r2__intervals_are_as_wide_as_estimates_vary():
     assert 0.6 < np.median([each.std_error for each in found]) / spread < 1.6
 
 
+def test_r2__is_unbounded_below_where_noise_hides_the_variance_of_labels():
+    """It was -20,000, in an interval from -47,000 to 1."""
+    X, y = numbers(0, 1000)
+    model = PrivateLinearRegression(1.0, label_bound=200.0, random_state=0).fit(X, y)
+    r2 = score_private(model, X, y, 0.5, noise=SeededNoise(0))["r2"]
+    assert (r2.low, r2.std_error) == (-math.inf, math.inf)
+    assert r2.high <= 1
+    assert math.isfinite(score_private(model, X, y, math.inf)["r2"].low)
+
+
 def test_score__costs_its_budget_and_is_refused_before_the_rows_are_read():
     X, y = classes(0, 2000)
     model = PrivateLogisticRegression(1.0, classes=(0, 1), random_state=0).fit(X, y)

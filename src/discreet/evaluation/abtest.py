@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Array, finite_range, integer, number, one_of
 from discreet.evaluation.assignment import arm_number, sample_ratio_evidence
-from discreet.evaluation.columns import column, numbers_alone, tables
+from discreet.evaluation.columns import column, ids_in, numbers_alone, tables
 from discreet.evaluation.intervals import SPREAD, confident
 from discreet.evaluation.looks import Look, Metric, Reader, Released, counts
 from discreet.evaluation.totals import MOST, BatchTotals, ExperimentTotals, RunningTotals
@@ -173,7 +173,7 @@ class ABTest(Stateful):
         """The arms of people, by their ids."""
         cumulative = np.cumsum(self.split)
         names = np.array(self.arms)
-        return names[[arm_number(self._salt, each, cumulative) for each in _ids(people)]]
+        return names[[arm_number(self._salt, each, cumulative) for each in ids_in(people)]]
 
     def add(self, person: Any, values: Mapping[str, Any]) -> bool:
         """`add_many` for one person; False for someone who was added before."""
@@ -196,7 +196,7 @@ class ABTest(Stateful):
         arms: list[int] = []
         rows = [np.zeros((0, len(self.metrics)))]
         for table in tables(people) if values is None else (values,):
-            ids = _ids(column(table, "person") if values is None else people)
+            ids = ids_in(column(table, "person") if values is None else people)
             scaled = [self._scaled(name, table, len(ids)) for name in self.metrics]
             rows.append(np.column_stack(scaled))
             keys += map(self._people._key, ids)
@@ -355,9 +355,3 @@ class ABTest(Stateful):
             raise damaged("totals")
         if self._sizes.shape != (len(self.arms),) or self._sizes.min() < 0:
             raise damaged("sizes")
-
-
-def _ids(people: Any) -> list[Any]:
-    """Ids as a list, from arrays, data frames' columns and Arrow."""
-    found = people.tolist() if hasattr(people, "tolist") else people
-    return found.to_pylist() if hasattr(found, "to_pylist") else list(found)

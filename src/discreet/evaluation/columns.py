@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array, number
+from discreet.frames import frame_of, items_in
 
 BATCH = 2**16  # rows of a .csv file that are in memory at a time
 TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas writes them
@@ -42,11 +43,36 @@ def tables(source: Any) -> Iterator[Any]:
         yield source
 
 
+def in_pandas(table: Any) -> Any:
+    """A table as one of pandas; of text that is not UTF-8 what can be read, one cell's own."""
+    if not type(table).__module__.startswith("pyarrow"):
+        return table.to_pandas() if hasattr(table, "to_pandas") else table
+    table = frame_of(table).to_native()
+    for at, name in enumerate(table.column_names):
+        try:
+            table.column(at).validate(full=True)
+        except ValueError:
+            found = [_replaced(each) for each in items_in(table.column(at))]
+            table = table.set_column(at, name, [found])
+    return table.to_pandas()
+
+
+def _replaced(cell: Any) -> Any:
+    return cell.decode(errors="replace") if isinstance(cell, bytes) else cell
+
+
 def column(table: Any, name: str) -> Any:
     try:
         return table[name]
     except (KeyError, IndexError, TypeError):
         raise ValueError(f"there is no column {name!r}") from None
+
+
+def ids_in(people: Any) -> list[Any]:
+    """Ids one by one, of arrays, data frames' columns and Arrow."""
+    if hasattr(people, "to_pylist"):
+        return list(items_in(people))
+    return list(people.tolist() if hasattr(people, "tolist") else people)
 
 
 def cells(values: Any) -> Any:

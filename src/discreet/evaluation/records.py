@@ -22,7 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array
-from discreet.evaluation.columns import BATCH, cells, number_alone, numbers_alone, tables
+from discreet.evaluation.columns import (
+    BATCH,
+    cells,
+    in_pandas,
+    number_alone,
+    numbers_alone,
+    tables,
+)
 
 NO_PROPENSITIES = (
     "this log has no propensities: without the probability with which each action was chosen "
@@ -69,8 +76,7 @@ def read_records(log: Any, *, names: Names, actions: Iterable[Any] | None) -> It
 
 
 def _of_table(table: Any, names: Names, places: Mapping[Any, int] | None) -> Records:
-    if hasattr(table, "to_pandas"):
-        table = table.to_pandas()
+    table = in_pandas(table)
     columns = {name: _name(table, name, given) for name, given in names.items()}
     if columns["propensity"] is None:
         raise ValueError(NO_PROPENSITIES)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from discreet.evaluation import ABTest
-from discreet.evaluation.columns import column, tables
+from discreet.evaluation.columns import column, ids_in, tables
 from discreet.evaluation.looks import Look
 from discreet.experiments import figures
 from discreet.experiments.pages import render
@@ -139,8 +139,7 @@ def _with_ids(path: Path, person: str, metrics: Sequence[str]) -> Iterator[Mappi
     for table in tables(path):
         if person not in getattr(getattr(table, "schema", None), "names", table):
             raise ValueError(f"{path} has no column {person!r}")
-        found = table[person]
-        ids = found.to_pylist() if hasattr(found, "to_pylist") else found.tolist()
+        ids = ids_in(table[person])
         if None in ids or "" in ids:
             raise ValueError(
                 f"{path} has rows without an id: every row needs its person in {person!r}"

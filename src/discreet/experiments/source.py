@@ -63,15 +63,17 @@ def _texts(value: Any) -> Iterator[str]:
 def source_text(item: Callable[..., Any]) -> str:
     """The text of the module of a function, and of modules beside it that it imports.
 
-    What they import from the library is in `digest`.
+    What they import from the library is in `digest`. A script has other names in other processes
+    (`__main__`, `__mp_main__`), but one file.
     """
     home = _folder(sys.modules[item.__module__])
     texts: dict[str, str] = {}
     waiting = [sys.modules[item.__module__]]
     while waiting:
         module = waiting.pop()
-        if module.__name__ not in texts and _folder(module) == home:
-            texts[module.__name__] = inspect.getsource(module)
+        name = os.path.basename(getattr(module, "__file__", None) or "")
+        if name not in texts and _folder(module) == home:
+            texts[name] = inspect.getsource(module)
             waiting += _used(module)
     return json.dumps(texts, sort_keys=True)
 

@@ -123,9 +123,10 @@ def _scored(
         for name, metric in metrics.items():
             value = float(metric(released[None, :])[0])
             spread = metric(drawn)
-            limited = np.clip([value, *np.quantile(spread, ends)], *tally.limits(name))
-            value, low, high = (float(each) for each in limited)
-            effects.append(Effect(name, "", value, float(np.std(spread)), low, high))
+            found = [value, *np.quantile(spread, ends, method="inverted_cdf")]
+            value, low, high = (float(each) for each in np.clip(found, *tally.limits(name)))
+            error = float(np.std(spread)) if np.isfinite(spread).all() else math.inf
+            effects.append(Effect(name, "", value, error, low, high))
         return Summary(title, tuple(effects), note, unit)
 
     metrics = summary(tally.metrics(n), "On held-out rows", "metric")
@@ -341,8 +342,10 @@ class _Numbers:
             return np.asarray(np.maximum(sums[:, 2] / self.scale / n, 0.0) * self.error**2)
 
         def r2(sums: Array) -> Array:
-            around = sums[:, 1] / n - (sums[:, 0] / n) ** 2
-            return np.asarray(1 - mean_square(sums) / np.maximum(around, 1e-6) / self.label**2)
+            around = (sums[:, 1] / n - (sums[:, 0] / n) ** 2) * self.label**2
+            # Where noise leaves no variance to compare with, nothing bounds it from below.
+            fraction = mean_square(sums) / np.where(around > 0, around, 1.0)
+            return np.where(around > 0, 1 - fraction, -math.inf)
 
         return {"r2": r2, "rmse": lambda sums: np.sqrt(mean_square(sums))}
 
