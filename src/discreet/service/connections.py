@@ -2,8 +2,7 @@
 
 Bodies that are read have limits of their own (limits.py). Everything else that a peer may let us
 wait for has a deadline here: headers, a body that nobody reads, what comes between two requests,
-and a peer that does not take its answer. A connection that waits for its next request is closed by
-uvicorn (`timeout_keep_alive`).
+the next one, and a peer that does not take its answer.
 """
 
 import asyncio
@@ -13,7 +12,12 @@ import time
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from discreet.service import logs
 from discreet.service.limits import network_of
@@ -23,6 +27,51 @@ READ_SECONDS = 30.0  # in which a peer takes what is written
 HEADER_BYTES = 64 * 1024  # of anything but a body: headers, trailers, what is between requests
 MOST = 1000  # connections at once
 SAID_EVERY = 60.0  # seconds between two lines of the log about the caps
+
+
+class Whole(RequestResponseCycle):
+    """A request; an answer in one piece is written as one.
+
+    uvicorn writes head and body apart and searches each header, which costs as much as deciding.
+    """
+
+    _start: Any = None  # of the answer, until its body comes
+
+    async def send(self, message: Any) -> None:
+        """Start the answer, or go on with it."""
+        if message["type"] == "http.response.start" and not self.response_started:
+            self._start = message
+            return
+        start, self._start = self._start, None
+        if start is not None:
+            answer = self._joined(start, message.get("body", b""))
+            if answer is not None and not message.get("more_body"):
+                self._end_with(answer)
+                return
+            await super().send(start)
+        await super().send(message)
+
+    def _joined(self, start: Any, body: bytes) -> bytes | None:
+        """Head and body; None where uvicorn has to look at them."""
+        if self.flow.write_paused or self.disconnected or not self.keep_alive:
+            return None
+        headers = [*self.default_headers, *start["headers"]]
+        parts = [STATUS_LINE[start["status"]]]
+        for name, value in headers:
+            parts += (name, b": ", value, b"\r\n")
+        head = b"".join(parts)
+        is_plain = head.count(b"\n") == len(headers) + 1 and b"connection" not in head
+        states_length = (b"content-length", b"%d" % len(body)) in headers
+        if not is_plain or not states_length or self.scope["method"] == "HEAD":
+            return None
+        return b"%b\r\n%b" % (head, body)
+
+    def _end_with(self, answer: bytes) -> None:
+        self.transport.write(answer)
+        self.waiting_for_100_continue = False
+        self.response_started = self.response_complete = True
+        self.message_event.set()
+        self.on_response()
 
 
 class Guarded(HttpToolsProtocol):
@@ -39,6 +88,8 @@ class Guarded(HttpToolsProtocol):
         self._due = math.inf  # when what is waited for must be there
         self._timer: asyncio.TimerHandle | None = None  # stays when that came: it looks, and waits
         self._unread: asyncio.TimerHandle | None = None
+        proxied = isinstance(self.app, ProxyHeadersMiddleware)
+        self._unproxied: Any = self.app.app if proxied else self.app
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take it, if there are not too many."""
@@ -49,7 +100,7 @@ class Guarded(HttpToolsProtocol):
         elif self._of_this_address() > self.per_address:
             self._refuse("an address has %d connections: it gets no others", self.per_address)
         else:
-            self._expect()
+            self._expect(HEADER_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._came()
@@ -67,12 +118,12 @@ class Guarded(HttpToolsProtocol):
         if self._other_bytes > HEADER_BYTES:
             self._give_up()
         elif self.cycle is None or self.cycle.response_complete:
-            self._expect()  # we wait for the peer, whose bytes have ended uvicorn's own timer
+            self._expect(HEADER_SECONDS)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_headers = True
-        self._expect()
+        self._expect(HEADER_SECONDS)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A line of the headers; those after a body are dropped."""
@@ -84,6 +135,15 @@ class Guarded(HttpToolsProtocol):
         self._in_headers = False
         self._other_bytes = 0
         super().on_headers_complete()
+        self.cycle.__class__ = Whole  # before its task begins
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        for name, _ in cycle.scope["headers"]:
+            if name.startswith(b"x-forwarded-"):
+                break
+        else:
+            app = self._unproxied
+        super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
         self._other_bytes = 0
@@ -95,12 +155,16 @@ class Guarded(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        """Go on with the next request, or wait for it: uvicorn makes a timer for each."""
+        self.server_state.total_requests += 1
         if self.transport.is_closing():
             self._close()
-
-    def timeout_keep_alive_handler(self) -> None:
-        self._close()
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._expect(self.timeout_keep_alive)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -113,14 +177,18 @@ class Guarded(HttpToolsProtocol):
             self._unread = None
         super().resume_writing()
 
-    def _expect(self) -> None:
-        if self._due == math.inf:
-            self._due = self.loop.time() + HEADER_SECONDS
-            if self._timer is None:
-                self._timer = self.loop.call_at(self._due, self._look)
+    def _expect(self, seconds: float) -> None:
+        self._due = min(self._due, self.loop.time() + seconds)
+        if self._timer is None:
+            self._wait()
 
     def _came(self) -> None:
         self._due = math.inf
+
+    def _wait(self) -> None:
+        """Look when it is due; not much later than now, as something else may be due by then."""
+        at = min(self._due, self.loop.time() + HEADER_SECONDS)
+        self._timer = self.loop.call_at(at, self._look)
 
     def _look(self) -> None:
         """The time of something that was waited for is over: a timer for each would cost more."""
@@ -128,7 +196,7 @@ class Guarded(HttpToolsProtocol):
         if self.loop.time() >= self._due:
             self._give_up()
         elif self._due < math.inf:
-            self._timer = self.loop.call_at(self._due, self._look)
+            self._wait()
 
     def _give_up(self) -> None:
         self._came()
