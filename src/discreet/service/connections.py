@@ -9,9 +9,13 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import uvicorn
+from starlette.requests import ClientDisconnect
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -29,6 +33,15 @@ MOST = 1000  # connections at once
 SAID_EVERY = 60.0  # seconds between two lines of the log about the caps
 
 
+async def _nothing(*_: Any) -> Any:
+    """An application that leaves its scope as it is."""
+
+
+@cache
+def _proxies(trusted: str) -> ProxyHeadersMiddleware:
+    return ProxyHeadersMiddleware(_nothing, trusted)
+
+
 class Whole(RequestResponseCycle):
     """A request; an answer in one piece is written as one.
 
@@ -44,34 +57,58 @@ class Whole(RequestResponseCycle):
             return
         start, self._start = self._start, None
         if start is not None:
-            answer = self._joined(start, message.get("body", b""))
-            if answer is not None and not message.get("more_body"):
-                self._end_with(answer)
+            more, body = message.get("more_body", False), message.get("body", b"")
+            if not more and self.write(start["status"], start["headers"], body):
                 return
             await super().send(start)
         await super().send(message)
 
-    def _joined(self, start: Any, body: bytes) -> bytes | None:
-        """Head and body; None where uvicorn has to look at them."""
+    def write(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Write an answer, unless uvicorn has to look at it."""
         if self.flow.write_paused or self.disconnected or not self.keep_alive:
-            return None
-        headers = [*self.default_headers, *start["headers"]]
-        parts = [STATUS_LINE[start["status"]]]
+            return False
+        parts = [STATUS_LINE[status]]
+        for name, value in self.default_headers:
+            parts += (name, b": ", value, b"\r\n")
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
         head = b"".join(parts)
-        is_plain = head.count(b"\n") == len(headers) + 1 and b"connection" not in head
+        lines = 1 + len(self.default_headers) + len(headers)
         states_length = (b"content-length", b"%d" % len(body)) in headers
-        if not is_plain or not states_length or self.scope["method"] == "HEAD":
-            return None
-        return b"%b\r\n%b" % (head, body)
-
-    def _end_with(self, answer: bytes) -> None:
-        self.transport.write(answer)
+        is_plain = head.count(b"\n") == lines and b"connection" not in head
+        if not (is_plain and states_length and self.scope["method"] != "HEAD"):
+            return False
+        self.transport.write(b"%b\r\n%b" % (head, body))
         self.waiting_for_100_continue = False
         self.response_started = self.response_complete = True
         self.message_event.set()
         self.on_response()
+        return True
+
+    async def answer(self, coming: Awaitable[Any]) -> None:
+        """Send the answer that is coming."""
+        with suppress(ClientDisconnect):
+            await (await coming).send(self.send)
+
+
+class Begun:
+    """A coroutine that has begun, and waits for something."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], waits_for: Any) -> None:
+        self._coroutine, self._waits_for = coroutine, waits_for
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        step: Callable[[Any], Any]
+        waits_for = self._waits_for
+        while True:
+            try:
+                step, given = self._coroutine.send, (yield waits_for)
+            except BaseException as error:
+                step, given = self._coroutine.throw, error
+            try:
+                waits_for = step(given)
+            except StopIteration as ended:
+                return ended.value
 
 
 class Guarded(HttpToolsProtocol):
@@ -88,8 +125,9 @@ class Guarded(HttpToolsProtocol):
         self._due = math.inf  # when what is waited for must be there
         self._timer: asyncio.TimerHandle | None = None  # stays when that came: it looks, and waits
         self._unread: asyncio.TimerHandle | None = None
-        proxied = isinstance(self.app, ProxyHeadersMiddleware)
-        self._unproxied: Any = self.app.app if proxied else self.app
+        self._is_parsing = False
+        self._parsed: RequestResponseCycle | None = None  # a request that has not begun
+        self._proxies = _proxies(str(self.config.forwarded_allow_ips))
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take it, if there are not too many."""
@@ -112,7 +150,12 @@ class Guarded(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse, unless there is no end of what is no body."""
         self._other_bytes += len(data)
+        self._is_parsing = True
         super().data_received(data)
+        self._is_parsing = False
+        cycle, self._parsed = self._parsed, None
+        if cycle is not None and not self.transport.is_closing():
+            self._begin(cycle)
         if self.transport.is_closing():
             return
         if self._other_bytes > HEADER_BYTES:
@@ -138,12 +181,44 @@ class Guarded(HttpToolsProtocol):
         self.cycle.__class__ = Whole  # before its task begins
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        for name, _ in cycle.scope["headers"]:
-            if name.startswith(b"x-forwarded-"):
-                break
-        else:
-            app = self._unproxied
+        """Begin with a request; while bytes are parsed, after them: its body may be among them."""
+        if self._is_parsing:
+            self._parsed = cycle
+            return
+        self._settle_client(cycle.scope)
         super()._start_asgi_task(cycle, app)
+
+    def _begin(self, cycle: RequestResponseCycle) -> None:
+        """Answer at once what comes often and waits for nothing: a task costs more than deciding"""
+        assert isinstance(cycle, Whole)
+        answering = getattr(self.app, "answering", None)
+        if cycle.more_body or answering is None:
+            self._start_asgi_task(cycle, self.app)
+            return
+        self._settle_client(cycle.scope)
+        coming = answering(cycle.scope, cycle.receive, bytes(cycle.body))
+        if coming is None:
+            super()._start_asgi_task(cycle, self.app)
+            return
+        try:
+            waits_for = coming.send(None)
+        except StopIteration as ended:
+            if cycle.write(*ended.value):
+                return
+            rest = ended.value.send(cycle.send)
+        else:
+            rest = cycle.answer(Begun(coming, waits_for))
+        task = self.loop.create_task(rest)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def _settle_client(self, scope: Any) -> None:
+        """Whose request it is, if a proxy that is trusted says so."""
+        for name, _ in scope["headers"]:
+            if name.startswith(b"x-forwarded-"):
+                with suppress(StopIteration):
+                    self._proxies(scope, _nothing, _nothing).send(None)
+                return
 
     def on_body(self, body: bytes) -> None:
         self._other_bytes = 0
@@ -236,6 +311,7 @@ def config(app: Any, host: str, port: int, per_address: int, **more: Any) -> uvi
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # `Guarded` reads them
         http=guarded(per_address),
         ws="none",
         **more,

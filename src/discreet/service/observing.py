@@ -142,7 +142,7 @@ class Watched:
     __slots__ = ("_send", "at", "began", "name", "status")
     _random = b""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send | None = None) -> None:
         self._send = send
         self.name = self._id()
         self.status = _GONE
@@ -150,10 +150,16 @@ class Watched:
 
     def send(self, message: Message) -> Awaitable[None]:
         """Say it to the caller."""
+        assert self._send is not None
         if message["type"] == "http.response.start":
-            self.status = message["status"]
-            message["headers"] = [*message["headers"], (b"x-request-id", self.name.encode())]
+            message["headers"] = headers = [*message["headers"]]
+            self.answered(message["status"], headers)
         return self._send(message)
+
+    def answered(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """An answer goes out, with these headers and one of ours."""
+        self.status = status
+        headers.append((b"x-request-id", self.name.encode()))
 
     @classmethod
     def _id(cls) -> str:
