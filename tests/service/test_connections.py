@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from discreet.service import connections
-from tests.service.conftest import Running, free_port
+from tests.service.conftest import ADMIN, Running, free_port
+
+RAW = {"dim": 2, "privacy": {"epsilon": 1.0}}
 
 
 @pytest.fixture
@@ -177,5 +179,64 @@ def test_the_port_of_metrics_has_the_same_deadlines(tmp_path, monkeypatch):
         silent.settimeout(4.0)
         assert is_closed(silent)
         silent.close()
+    finally:
+        server.stop()
+
+
+def test_requests_that_come_together_are_answered_in_their_order(patient):
+    client = patient.client()
+    client.create("b", RAW)
+    key = f"Authorization: Bearer {ADMIN}\r\n".encode()
+
+    def decide(rows: bytes) -> bytes:
+        body = b'{"features": %b}' % rows
+        return b"POST /v1/bandits/b/decide HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n%b" % (
+            key,
+            len(body),
+            body,
+        )
+
+    good, bad = decide(b"[[1, 0], [0, 1]]"), decide(b"[[1], [0]]")
+    sent = good + bad + good + b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"
+    for pieces in ([sent], [sent[at : at + 50] for at in range(0, len(sent), 50)]):
+        with opened(patient.port, b"") as one:
+            for piece in pieces:
+                one.sendall(piece)
+                time.sleep(0.002)
+            found = b""
+            while more := one.recv(100_000):
+                found += more
+        statuses = [part[:3] for part in found.split(b"HTTP/1.1 ")[1:]]
+        assert statuses == [b"200", b"422", b"200", b"200"]
+        assert found.count(b'{"decision":"dt1.') == 2
+        assert found.count(b"x-request-id: ") == 4
+
+
+def test_what_follows_a_request_that_is_no_http_does_not_get_it_answered_late(patient):
+    with opened(
+        patient.port, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n\x00garbage\r\n\r\n"
+    ) as one:
+        found = b""
+        while more := one.recv(4096):
+            found += more
+    assert found.count(b"HTTP/1.1 400") == 1
+    assert found.endswith(b"Invalid HTTP request received.")
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["whole", "split"])
+def test_a_caller_behind_a_proxy_has_a_rate_of_its_own(tmp_path, split):
+    server = Running(tmp_path, public_rate=1.0)
+    try:
+        for host, status in (("10.0.0.1", b"401"), ("10.0.0.1", b"429"), ("10.0.0.2", b"401")):
+            body = b'{"decision": "x", "reward": 1}'
+            head = b"POST /v1/bandits/b/learn HTTP/1.1\r\nX-Forwarded-For: %b\r\n" % host.encode()
+            length = b"Content-Length: %d\r\n\r\n" % len(body)
+            for _ in range(1 if status == b"401" else 3):
+                with opened(server.port, head + length + (b"" if split else body)) as one:
+                    if split:
+                        time.sleep(0.02)
+                        one.sendall(body)
+                    found = one.recv(4096)
+            assert found.startswith(b"HTTP/1.1 " + status)
     finally:
         server.stop()

@@ -3,9 +3,10 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
@@ -27,6 +28,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 # -- replies ---------------------------------------------------------------------------------------
+
+
+class Answer(NamedTuple):
+    """What goes out."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+    async def send(self, send: Send) -> None:
+        """Say it in the messages of ASGI."""
+        start = {"type": "http.response.start", "status": self.status, "headers": self.headers}
+        await send(start)
+        await send({"type": "http.response.body", "body": self.body})
 
 
 def answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -112,30 +127,31 @@ class Endpoint:
         self._headers = [(b"content-type", b"application/json"), *self._everybody]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.handle(scope["path_params"], scope, receive, send)
+        with suppress(ClientDisconnect):
+            found = await self.answer(scope["path_params"], scope, receive)
+            await found.send(send)
 
-    async def handle(
-        self, path: dict[str, str], scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        """Answer, whatever comes."""
+    async def answer(
+        self, path: dict[str, str], scope: Scope, receive: Receive, raw: bytes | None = None
+    ) -> Answer:
+        """Answer, whatever comes; `raw` is the body, if it is there."""
         try:
-            reply = await self._reply(path, scope, receive)
+            reply = await self._reply(path, scope, receive, raw)
         except ClientDisconnect:
-            return
+            raise
         except Exception as error:
             found = explained_to_callers(error, f"{self.call.method} {self.call.path}")
             scope["problem"] = found.kind
             reply = self.refused(found, path)
             reply.raw_headers.extend(self._everybody)
         if isinstance(reply, Response):
-            await reply(scope, receive, send)
-            return
+            return Answer(reply.status_code, reply.raw_headers, bytes(reply.body))
         headers = [(b"content-length", b"%d" % len(reply)), *self._headers]
-        status = self.call.status
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": reply})
+        return Answer(self.call.status, headers, reply)
 
-    async def _reply(self, path: dict[str, str], scope: Scope, receive: Receive) -> Any:
+    async def _reply(
+        self, path: dict[str, str], scope: Scope, receive: Receive, raw: bytes | None
+    ) -> Any:
         """What the handler says, as JSON, once name, key and body are what they should be."""
         call, server, headers = self.call, self.server, scope["headers"]
         name = path.get("name")
@@ -159,7 +175,12 @@ class Endpoint:
         if call.query:
             given = QueryParams(scope["query_string"])
             found |= {name: given.get(name, "") for name in call.query}
-        raw = await bodies.read(headers, receive, limit, call.seconds) if self._reads else b""
+        if not self._reads:
+            raw = b""
+        elif raw is None:
+            raw = await bodies.read(headers, receive, limit, call.seconds)
+        else:
+            bodies.hold(len(raw), limit)
         try:
             found["raw"] = raw
             if self._decoder is not None:
@@ -213,15 +234,36 @@ class Application(Starlette):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
+        often = self.answering(scope, receive)
+        if often is not None:
+            with suppress(ClientDisconnect):
+                await (await often).send(send)
+            return
         request = Watched(send)
         try:
-            start, _, rest = scope["path"].partition("/v1/bandits/")
-            name, _, call = rest.partition("/")
-            endpoint = self.often.get(call)
-            if endpoint is not None and not start and scope["method"] == "POST":
-                scope["endpoint"] = endpoint
-                await endpoint.handle({"name": name}, scope, receive, request.send)
-            else:
-                await super().__call__(scope, receive, request.send)
+            await super().__call__(scope, receive, request.send)
         finally:
             self.requests.note(scope, request)
+
+    def answering(
+        self, scope: Scope, receive: Receive, raw: bytes | None = None
+    ) -> Coroutine[Any, Any, Answer] | None:
+        """Answers a call that comes often, as `Endpoint.answer` does; None for any other call."""
+        start, _, rest = scope["path"].partition("/v1/bandits/")
+        name, _, call = rest.partition("/")
+        endpoint = self.often.get(call)
+        if endpoint is None or start or scope["method"] != "POST":
+            return None
+        scope["endpoint"] = endpoint
+        return self._watched(endpoint, name, scope, receive, raw)
+
+    async def _watched(
+        self, endpoint: Endpoint, name: str, scope: Scope, receive: Receive, raw: bytes | None
+    ) -> Answer:
+        request = Watched()
+        try:
+            found = await endpoint.answer({"name": name}, scope, receive, raw)
+            request.answered(found.status, found.headers)
+        finally:
+            self.requests.note(scope, request)
+        return found

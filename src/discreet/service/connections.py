@@ -2,18 +2,26 @@
 
 Bodies that are read have limits of their own (limits.py). Everything else that a peer may let us
 wait for has a deadline here: headers, a body that nobody reads, what comes between two requests,
-and a peer that does not take its answer. A connection that waits for its next request is closed by
-uvicorn (`timeout_keep_alive`).
+the next one, and a peer that does not take its answer.
 """
 
 import asyncio
 import logging
 import math
 import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.requests import ClientDisconnect
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from discreet.service import logs
 from discreet.service.limits import network_of
@@ -23,6 +31,84 @@ READ_SECONDS = 30.0  # in which a peer takes what is written
 HEADER_BYTES = 64 * 1024  # of anything but a body: headers, trailers, what is between requests
 MOST = 1000  # connections at once
 SAID_EVERY = 60.0  # seconds between two lines of the log about the caps
+
+
+async def _nothing(*_: Any) -> Any:
+    """An application that leaves its scope as it is."""
+
+
+@cache
+def _proxies(trusted: str) -> ProxyHeadersMiddleware:
+    return ProxyHeadersMiddleware(_nothing, trusted)
+
+
+class Whole(RequestResponseCycle):
+    """A request; an answer in one piece is written as one.
+
+    uvicorn writes head and body apart and searches each header, which costs as much as deciding.
+    """
+
+    _start: Any = None  # of the answer, until its body comes
+
+    async def send(self, message: Any) -> None:
+        """Start the answer, or go on with it."""
+        if message["type"] == "http.response.start" and not self.response_started:
+            self._start = message
+            return
+        start, self._start = self._start, None
+        if start is not None:
+            more, body = message.get("more_body", False), message.get("body", b"")
+            if not more and self.write(start["status"], start["headers"], body):
+                return
+            await super().send(start)
+        await super().send(message)
+
+    def write(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Write an answer, unless uvicorn has to look at it."""
+        if self.flow.write_paused or self.disconnected or not self.keep_alive:
+            return False
+        parts = [STATUS_LINE[status]]
+        for name, value in self.default_headers:
+            parts += (name, b": ", value, b"\r\n")
+        for name, value in headers:
+            parts += (name, b": ", value, b"\r\n")
+        head = b"".join(parts)
+        lines = 1 + len(self.default_headers) + len(headers)
+        states_length = (b"content-length", b"%d" % len(body)) in headers
+        is_plain = head.count(b"\n") == lines and b"connection" not in head
+        if not (is_plain and states_length and self.scope["method"] != "HEAD"):
+            return False
+        self.transport.write(b"%b\r\n%b" % (head, body))
+        self.waiting_for_100_continue = False
+        self.response_started = self.response_complete = True
+        self.message_event.set()
+        self.on_response()
+        return True
+
+    async def answer(self, coming: Awaitable[Any]) -> None:
+        """Send the answer that is coming."""
+        with suppress(ClientDisconnect):
+            await (await coming).send(self.send)
+
+
+class Begun:
+    """A coroutine that has begun, and waits for something."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], waits_for: Any) -> None:
+        self._coroutine, self._waits_for = coroutine, waits_for
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        step: Callable[[Any], Any]
+        waits_for = self._waits_for
+        while True:
+            try:
+                step, given = self._coroutine.send, (yield waits_for)
+            except BaseException as error:
+                step, given = self._coroutine.throw, error
+            try:
+                waits_for = step(given)
+            except StopIteration as ended:
+                return ended.value
 
 
 class Guarded(HttpToolsProtocol):
@@ -39,6 +125,9 @@ class Guarded(HttpToolsProtocol):
         self._due = math.inf  # when what is waited for must be there
         self._timer: asyncio.TimerHandle | None = None  # stays when that came: it looks, and waits
         self._unread: asyncio.TimerHandle | None = None
+        self._is_parsing = False
+        self._parsed: RequestResponseCycle | None = None  # a request that has not begun
+        self._proxies = _proxies(str(self.config.forwarded_allow_ips))
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take it, if there are not too many."""
@@ -49,7 +138,7 @@ class Guarded(HttpToolsProtocol):
         elif self._of_this_address() > self.per_address:
             self._refuse("an address has %d connections: it gets no others", self.per_address)
         else:
-            self._expect()
+            self._expect(HEADER_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._came()
@@ -61,18 +150,23 @@ class Guarded(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse, unless there is no end of what is no body."""
         self._other_bytes += len(data)
+        self._is_parsing = True
         super().data_received(data)
+        self._is_parsing = False
+        cycle, self._parsed = self._parsed, None
+        if cycle is not None and not self.transport.is_closing():
+            self._begin(cycle)
         if self.transport.is_closing():
             return
         if self._other_bytes > HEADER_BYTES:
             self._give_up()
         elif self.cycle is None or self.cycle.response_complete:
-            self._expect()  # we wait for the peer, whose bytes have ended uvicorn's own timer
+            self._expect(HEADER_SECONDS)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_headers = True
-        self._expect()
+        self._expect(HEADER_SECONDS)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A line of the headers; those after a body are dropped."""
@@ -84,6 +178,47 @@ class Guarded(HttpToolsProtocol):
         self._in_headers = False
         self._other_bytes = 0
         super().on_headers_complete()
+        self.cycle.__class__ = Whole  # before its task begins
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Begin with a request; while bytes are parsed, after them: its body may be among them."""
+        if self._is_parsing:
+            self._parsed = cycle
+            return
+        self._settle_client(cycle.scope)
+        super()._start_asgi_task(cycle, app)
+
+    def _begin(self, cycle: RequestResponseCycle) -> None:
+        """Answer at once what comes often and waits for nothing: a task costs more than deciding"""
+        assert isinstance(cycle, Whole)
+        answering = getattr(self.app, "answering", None)
+        if cycle.more_body or answering is None:
+            self._start_asgi_task(cycle, self.app)
+            return
+        self._settle_client(cycle.scope)
+        coming = answering(cycle.scope, cycle.receive, bytes(cycle.body))
+        if coming is None:
+            super()._start_asgi_task(cycle, self.app)
+            return
+        try:
+            waits_for = coming.send(None)
+        except StopIteration as ended:
+            if cycle.write(*ended.value):
+                return
+            rest = ended.value.send(cycle.send)
+        else:
+            rest = cycle.answer(Begun(coming, waits_for))
+        task = self.loop.create_task(rest)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def _settle_client(self, scope: Any) -> None:
+        """Whose request it is, if a proxy that is trusted says so."""
+        for name, _ in scope["headers"]:
+            if name.startswith(b"x-forwarded-"):
+                with suppress(StopIteration):
+                    self._proxies(scope, _nothing, _nothing).send(None)
+                return
 
     def on_body(self, body: bytes) -> None:
         self._other_bytes = 0
@@ -95,12 +230,16 @@ class Guarded(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        """Go on with the next request, or wait for it: uvicorn makes a timer for each."""
+        self.server_state.total_requests += 1
         if self.transport.is_closing():
             self._close()
-
-    def timeout_keep_alive_handler(self) -> None:
-        self._close()
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._expect(self.timeout_keep_alive)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -113,14 +252,18 @@ class Guarded(HttpToolsProtocol):
             self._unread = None
         super().resume_writing()
 
-    def _expect(self) -> None:
-        if self._due == math.inf:
-            self._due = self.loop.time() + HEADER_SECONDS
-            if self._timer is None:
-                self._timer = self.loop.call_at(self._due, self._look)
+    def _expect(self, seconds: float) -> None:
+        self._due = min(self._due, self.loop.time() + seconds)
+        if self._timer is None:
+            self._wait()
 
     def _came(self) -> None:
         self._due = math.inf
+
+    def _wait(self) -> None:
+        """Look when it is due; not much later than now, as something else may be due by then."""
+        at = min(self._due, self.loop.time() + HEADER_SECONDS)
+        self._timer = self.loop.call_at(at, self._look)
 
     def _look(self) -> None:
         """The time of something that was waited for is over: a timer for each would cost more."""
@@ -128,7 +271,7 @@ class Guarded(HttpToolsProtocol):
         if self.loop.time() >= self._due:
             self._give_up()
         elif self._due < math.inf:
-            self._timer = self.loop.call_at(self._due, self._look)
+            self._wait()
 
     def _give_up(self) -> None:
         self._came()
@@ -168,6 +311,7 @@ def config(app: Any, host: str, port: int, per_address: int, **more: Any) -> uvi
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # `Guarded` reads them
         http=guarded(per_address),
         ws="none",
         **more,

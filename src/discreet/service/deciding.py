@@ -205,14 +205,14 @@ async def decide_one(
     """A decision for one request, as fast as it goes."""
     if large or request.id is not None or live.definition.reward.default is not None:
         return (await decide(server, live, [request], owner, large=large))[0]
-    asked = _asked(server, live, request, owner)
+    rows, names = fits(_offer, live, request)
+    person = _pseudonym(server, live, request.person)
     await shares.spend(server, live, owner, 1)
-    first, _ = await leasing.rounds(server, live, 1)
-    rows, names = asked.offer
+    first, _ = leasing.taken(server, live, 1) or await leasing.rounds(server, live, 1)
     action, probability = live.policy.draw_one(rows, live.coin(first))
-    chosen, people = rows[action : action + 1], [asked.person]
     deadline = time.time() + live.wait
-    (token,) = server.sealer.seal(live.about, [first], chosen, [probability], deadline, people)
+    sealed = live.about, first, rows[action], probability, deadline, person
+    token = server.sealer.seal_one(*sealed)
     return DecisionReply(token, names[action], probability, live.version)
 
 

@@ -19,19 +19,26 @@ from discreet.service.server import Server, returned
 
 BLOCK_SECONDS = 0.05  # of traffic in a lease
 MOST = 64  # rounds in a lease, unless the window is long or one request wants more
-WINDOW_PART = 64  # a lease is at most this fraction of a long window: what a crash may lose
+WINDOW_PART = 8  # a lease is at most this fraction of a long window: others want some too
 MOST_AT_ONCE = 10_000  # decisions of one request
 LEASE_SECONDS = 5.0  # after that a lease is not used any more
 IDLE_SECONDS = 0.5  # without a decision, after which a block is given back
 
 
 async def rounds(server: Server, live: Live, wanted: int) -> tuple[int, int]:
-    """The first of at most `wanted` round numbers that are this caller's, and how many.
+    """The first of at most `wanted` round numbers that are this caller's, and how many."""
+    while (found := taken(server, live, wanted)) is None:
+        await lease(server, live, wanted)
+    return found
+
+
+def taken(server: Server, live: Live, wanted: int) -> tuple[int, int] | None:
+    """The same, of those that this replica has; None if it has none.
 
     When few are left the next block is leased already.
     """
-    while live.first >= live.end or time.monotonic() > live.lease_ends:
-        await lease(server, live, wanted)
+    if live.first >= live.end or time.monotonic() > live.lease_ends:
+        return None
     n = min(live.end - live.first, wanted)
     first = live.first
     live.first += n

@@ -77,6 +77,14 @@ class Bodies:
             del self._until[task]
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def hold(self, size: int, limit: int) -> None:
+        """Count a body that is there, if it is not too large; `drop` it when done."""
+        if size > limit:
+            raise Problem("too-large", limit=limit)
+        if self.held and self.held + size > self._most:
+            raise Problem("busy", headers={"Retry-After": "1"})
+        self.held += size
+
     def drop(self, size: int) -> None:
         """A body of that size was answered."""
         self.held -= size

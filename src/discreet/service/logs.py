@@ -38,6 +38,21 @@ def record(level: int, message: str, **fields: object) -> None:
         LOG.log(level, message, extra={"fields": fields})
 
 
+class _Line(msgspec.Struct, omit_defaults=True):
+    """The line of a request that was answered."""
+
+    time: str
+    level: str
+    message: str
+    request: str  # a random id
+    method: str
+    route: str
+    status: int
+    ms: float
+    problem: str | None = None
+    times: int | None = None
+
+
 def request(
     name: str, method: str, route: str, status: int, ms: float, problem: str | None, times: int = 1
 ) -> None:
@@ -45,19 +60,15 @@ def request(
 
     `times` requests that were refused have one line.
     """
-    if status >= 500 or _requests.out is None:
-        level = logging.ERROR if status >= 500 else logging.INFO
-        fields = {"request": name, "method": method, "route": route, "status": status, "ms": ms}
-        why = {} if problem is None else {"problem": problem, "times": times}
-        record(level, "request", **fields, **why)
+    count = None if problem is None else times
+    if status < 500 and _requests.out is not None:
+        given = name, method, route, status, ms, problem, count
+        _requests.put(_Line(_at(time.time()), "info", "request", *given))
         return
-    now = time.time()
-    more = "" if problem is None else f',"problem":"{problem}","times":{times}'
-    _requests.put(
-        f'{{"time":"{_second(int(now))}.{int(now % 1 * 1000):03d}Z","level":"info",'
-        f'"message":"request","request":"{name}","method":"{method}","route":"{route}",'
-        f'"status":{status},"ms":{ms}{more}}}\n'
-    )
+    level = logging.ERROR if status >= 500 else logging.INFO
+    fields = {"request": name, "method": method, "route": route, "status": status, "ms": ms}
+    why = {} if problem is None else {"problem": problem, "times": count}
+    record(level, "request", **fields, **why)
 
 
 class _Requests:
@@ -66,10 +77,11 @@ class _Requests:
     out: TextIO | None = None
 
     def __init__(self) -> None:
-        self._waiting: list[str] = []
+        self._waiting: list[_Line] = []
         self._lock = threading.Lock()
+        self._encode = msgspec.json.Encoder().encode_lines
 
-    def put(self, line: str) -> None:
+    def put(self, line: _Line) -> None:
         with self._lock:
             if not self._waiting:
                 asyncio.get_running_loop().call_later(LATER, self.flush)
@@ -78,13 +90,17 @@ class _Requests:
     def flush(self) -> None:
         with self._lock:
             if self.out is not None and self._waiting:
-                self.out.write("".join(self._waiting))
+                self.out.write(self._encode(self._waiting).decode())
                 self.out.flush()
             self._waiting.clear()
 
 
 _requests = _Requests()
 atexit.register(_requests.flush)
+
+
+def _at(seconds: float) -> str:
+    return f"{_second(int(seconds))}.{int(seconds % 1 * 1000):03d}Z"
 
 
 @lru_cache(maxsize=2)
@@ -115,8 +131,8 @@ class _Json(logging.Formatter):
     """One object in a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        at = f"{_second(int(record.created))}.{int(record.msecs):03d}Z"
-        line = {"time": at, "level": record.levelname.lower(), "message": _message(record)}
+        level, message = record.levelname.lower(), _message(record)
+        line = {"time": _at(record.created), "level": level, "message": message}
         return msgspec.json.encode(line | _fields(record)).decode()
 
 

@@ -6,13 +6,18 @@ release may tell. The log has a line for them, as the log of any web server in f
 operator's, who sees rewards pass under joint trust anyway.
 """
 
+import math
 import os
 import time
-from collections.abc import Awaitable, Callable
-from functools import cache
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import accumulate
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Histogram, Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message, Scope, Send
 
@@ -34,18 +39,8 @@ class Requests:
     def __init__(self, *, logs_all: bool) -> None:
         self._logs_all = logs_all
         self.registry = CollectorRegistry()
-        self._count = Counter(
-            "discreet_http_requests",
-            "Requests, but for those that bring feedback",
-            ["route", "status"],
-            registry=self.registry,
-        )
-        self._seconds = Histogram(
-            "discreet_http_request_duration_seconds",
-            "How long they took",
-            ["route"],
-            registry=self.registry,
-        )
+        self._counted = _Counted()
+        self.registry.register(self._counted)
         self._waited = Histogram(
             "discreet_queue_seconds",
             "How long a probe waited for the writer (it comes with a scrape or /readyz)",
@@ -56,8 +51,6 @@ class Requests:
             "How long its commit took, with the fence",
             registry=self.registry,
         )
-        self._counted = cache(lambda route, status: self._count.labels(route, f"{status}xx"))
-        self._timed = cache(self._seconds.labels)
         self._refused, self._said = 0, -SAID_EVERY
         self._routes: dict[Any, str] = {}
         self._silent: set[str] = set()
@@ -94,8 +87,7 @@ class Requests:
         route = self._routes.get(scope.get("endpoint"), _OTHER)
         method = scope["method"] if route != _OTHER else _OTHER
         if route not in self._silent:
-            self._counted(route, status // 100).inc()
-            self._timed(route).observe(took)
+            self._counted.add(route, status, took)
         if self._logs_all or status >= 500:
             times = self._times(status, request.began)
             if times:
@@ -105,13 +97,52 @@ class Requests:
             self._trace(scope["headers"], method, route, status, request.at, took)
 
 
+class _Counted(Collector):
+    """Requests by route; the library's own counters lock, and cost as much as reading a body."""
+
+    _bounds = (*Histogram.DEFAULT_BUCKETS,)  # seconds, the last is infinity
+
+    def __init__(self) -> None:
+        self._statuses: Counter[tuple[str, int]] = Counter()
+        self._took: dict[str, list[int]] = {}  # how many of a route fell into each bucket
+        self._sums: dict[str, float] = {}
+
+    def add(self, route: str, status: int, seconds: float) -> None:
+        """One more."""
+        self._statuses[route, status // 100] += 1
+        buckets = self._took.get(route)
+        if buckets is None:
+            buckets = self._took[route] = [0] * len(self._bounds)
+            self._sums[route] = 0.0
+        buckets[bisect_left(self._bounds, seconds)] += 1
+        self._sums[route] += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """As Prometheus reads them."""
+        count = CounterMetricFamily(
+            "discreet_http_requests",
+            "Requests, but for those that bring feedback",
+            labels=["route", "status"],
+        )
+        for (route, status), n in self._statuses.items():
+            count.add_metric([route, f"{status}xx"], n)
+        took = HistogramMetricFamily(
+            "discreet_http_request_duration_seconds", "How long they took", labels=["route"]
+        )
+        names = ["+Inf" if bound == math.inf else str(bound) for bound in self._bounds]
+        for route, buckets in self._took.items():
+            below = list(zip(names, accumulate(buckets), strict=True))
+            took.add_metric([route], below, self._sums[route])
+        yield from (count, took)
+
+
 class Watched:
     """A request that is served; its id is in the answer's `X-Request-Id` and in its log line."""
 
     __slots__ = ("_send", "at", "began", "name", "status")
     _random = b""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send | None = None) -> None:
         self._send = send
         self.name = self._id()
         self.status = _GONE
@@ -119,10 +150,16 @@ class Watched:
 
     def send(self, message: Message) -> Awaitable[None]:
         """Say it to the caller."""
+        assert self._send is not None
         if message["type"] == "http.response.start":
-            self.status = message["status"]
-            message["headers"] = [*message["headers"], (b"x-request-id", self.name.encode())]
+            message["headers"] = headers = [*message["headers"]]
+            self.answered(message["status"], headers)
         return self._send(message)
+
+    def answered(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """An answer goes out, with these headers and one of ours."""
+        self.status = status
+        headers.append((b"x-request-id", self.name.encode()))
 
     @classmethod
     def _id(cls) -> str:

@@ -12,6 +12,7 @@ import hmac
 import os
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
@@ -30,7 +31,9 @@ TAG_BYTES = 16
 PERSON_BYTES = 16
 NOBODY = bytes(PERSON_BYTES)
 _HEAD = struct.Struct(f"<Qdd{PERSON_BYTES}s")  # round, deadline, probability, person
+_floats = lru_cache(lambda n: struct.Struct(f"<{n}f"))
 _LONGEST = 8192  # characters of a token
+_NONCES_AHEAD = 256  # a call of the system for each would cost as much as packing
 _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = bytes.maketrans(b"-_+/=", b"+/!!!")  # the other alphabet is no spelling of a token
 
@@ -61,6 +64,7 @@ class Sealer:
         self.run = run
         self._master = master
         self._ciphers: dict[bytes, AESGCMSIV] = {}
+        self._nonces: list[bytes] = []  # random, each is used once
 
     def seal(
         self,
@@ -91,6 +95,34 @@ class Sealer:
         each = (length + len(filler)) // 3 * 4
         used = (8 * length + 5) // 6
         return [PREFIX + spelled[at : at + used] for at in range(0, len(spelled), each)]
+
+    def seal_one(
+        self,
+        bandit: bytes,
+        number: int,
+        row: Array,  # (dim,)
+        probability: float,
+        deadline: float,
+        person: bytes = NOBODY,
+    ) -> str:
+        """The token of one decision, in half the time."""
+        head = _HEAD.pack(number, deadline, probability, person)
+        values = row.tolist()
+        nonce = self._nonce()
+        content = head + _floats(len(values)).pack(*values)
+        raw = self.run + nonce + self._cipher(self.run).encrypt(nonce, content, bandit)
+        spelled = binascii.b2a_base64(raw, newline=False).translate(_TO_URL, b"=")
+        return PREFIX + spelled.decode()
+
+    def _nonce(self) -> bytes:
+        try:
+            return self._nonces.pop()
+        except IndexError:
+            random = os.urandom(_NONCES_AHEAD * NONCE_BYTES)
+            self._nonces += [
+                random[at : at + NONCE_BYTES] for at in range(0, len(random), NONCE_BYTES)
+            ]
+            return self._nonce()
 
     def open(self, bandit: bytes, tokens: Sequence[str]) -> list[Sealed | None]:
         """What tokens hold; None for one that is forged, damaged, another bandit's or epoch's."""
