@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.arrays import Array
+from discreet.bandits.tuning import TUNING
 from discreet.least_squares import Posterior
 from discreet.least_squares.posterior import root as root_of
 from discreet.state import value
@@ -42,19 +43,33 @@ class Belief:
     intercept_std: float = 1.0  # of the intercept before anything is known
     windows: int = 0  # released so far
     informative_windows: int = 0  # that had rewards: late ones leave windows empty
-    proven: bool = False  # whether the count of rewards has stood out of its noise once
-    waited: int = 0  # decisions before the first of them
-    answers: float = 0.0  # rewards in that time, as they were counted
+    decided: int = 0  # decisions so far
+    answers: float = 0.0  # rewards so far, as they were counted
     answers_variance: float = 0.0  # of the noise in it
-    answered: float = 1.0  # fraction of decisions that had rewards, if some windows had none
+    waited: int = 0  # decisions before the first window that had rewards
+    answered: float = 1.0  # fraction of decisions that had rewards, where they are not steady
     moved: bool = False  # whether theta was ever seen to move
     calm: int = 0  # decisions since it was last seen to move
     public_rows: int = 0  # of an old log that was declared public, and is in here without noise
 
     @property
     def steady(self) -> bool:
-        """Whether every window had rewards."""
-        return self.windows == self.informative_windows
+        """Whether rewards seem to come for most decisions."""
+        return self.answers >= TUNING.full * self.decided
+
+    @property
+    def proven(self) -> bool:
+        """Whether the count of rewards stands out of its noise."""
+        return self.answers > TUNING.thin * math.sqrt(self.answers_variance)
+
+    def counted(self, size: int, answers: float, std: float) -> "Belief":
+        """After so many decisions more, and about so many rewards."""
+        return replace(
+            self,
+            decided=self.decided + size,
+            answers=self.answers + answers,
+            answers_variance=self.answers_variance + std**2,
+        )
 
     @property
     def informed(self) -> bool:

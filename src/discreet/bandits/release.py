@@ -58,7 +58,6 @@ class Sums:
     answers: float  # rows, by all that counts them
     answers_std: float  # of the noise in it
     thin: bool  # there may have been no rows at all
-    proven: bool  # there were rows
     noise_std: float  # s, on a diagonal entry of the Gram matrix
 
     @classmethod
@@ -68,7 +67,7 @@ class Sums:
         transform: Transform,
         release_std: float,
         size: int,
-        steady: bool,
+        belief: Belief,
         blocks: Blocks | None = None,
     ) -> "Sums":
         """From the released vector of a window of so many decisions.
@@ -91,6 +90,7 @@ class Sums:
         answers = float(counts.sum() / precision.sum())
         answers_std = release_std / math.sqrt(precision.sum())
         proven = answers > TUNING.thin * answers_std
+        steady = belief.counted(size, answers, answers_std).steady
         untraced = float(counts[:2].sum() / precision[:2].sum())
         if steady:  # the prior of the count is N(size, (size / 2)^2)
             prior = (0.5 * size) ** 2
@@ -107,7 +107,6 @@ class Sums:
             answers=answers,
             answers_std=answers_std,
             thin=not (proven or (steady and max(answers, untraced) > TUNING.full * size)),
-            proven=proven,
             noise_std=release_std / a**2,
         )
 
@@ -266,7 +265,6 @@ class Seen:
             "residual_noise_std": noise,
             "windows": belief.windows + 1,
             "informative_windows": belief.informative_windows + 1,
-            "proven": belief.proven or self.sums.proven,
         }
 
 
@@ -318,11 +316,12 @@ def learned(
     forgets = not isinstance(half_life, str | None)
     if forgets:
         belief = belief.discounted(2 ** (-size / half_life))  # type: ignore[operator]
-    sums = Sums.read(released, transform, release_std, size, belief.steady, blocks)
+    sums = Sums.read(released, transform, release_std, size, belief, blocks)
+    belief = belief.counted(size, sums.answers, sums.answers_std)
     if sums.thin:  # what a release does not know it must not believe
         if not belief.proven:  # nor must what earlier ones seemed to know
             belief = belief.unlearnt()
-        return replace(_waiting(belief, sums, size), windows=belief.windows + 1)
+        return _waiting(belief, size)
     window = seen(belief, transform, sums, blocks)
     drops = belief.may_clip and not window.found.normal  # clipped windows mislead: drop them
     if half_life == "auto" and belief.informed and not drops:
@@ -354,21 +353,13 @@ def learned(
     )
 
 
-def _waiting(belief: Belief, sums: Sums, size: int) -> Belief:
+def _waiting(belief: Belief, size: int) -> Belief:
     """After a window that may have had no rewards: how seldom they are, once that is known."""
+    belief = replace(belief, windows=belief.windows + 1)
     if belief.informed:
         return belief
-    waited = belief.waited + size
-    answers = belief.answers + sums.answers
-    variance = belief.answers_variance + sums.answers_std**2
-    known = answers > TUNING.thin * math.sqrt(variance)
-    return replace(
-        belief,
-        waited=waited,
-        answers=answers,
-        answers_variance=variance,
-        answered=min(answers / waited, 1.0) if known else 0.0,
-    )
+    seldom = min(belief.answers / belief.decided, 1.0) if belief.proven else 0.0
+    return replace(belief, waited=belief.decided, answered=seldom)
 
 
 def _kept(
