@@ -47,7 +47,7 @@ class Tuning:
     changed: float = 1000.0  # times as likely must a release be if theta has moved since
     again: float = 3.0  # the same once it was seen to move; 10 follows drift less well
     thin: float = 3.0  # std by which a window's count of rows must stand out, or
-    full: float = 0.3  # of its decisions, while every window had rows
+    full: float = 0.5  # of its decisions, while rewards come for most of them
 
     # What is explored (policies.py)
     optimism: float = 2.5  # std of the belief, in rounds that explore
