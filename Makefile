@@ -34,7 +34,7 @@ test: $(VENV)/.develops $(BROWSER) $(CLIENT)  ## All checks and all tests
 
 thorough: $(VENV)/.develops  ## Tests that take long, beside those of `make test`; mutants of privacy-critical lines
 	$(PYTEST) -m thorough
-	$(BIN)/python tests/mutation/harness.py --wide
+	$(BIN)/python tests/mutation/harness.py
 
 drills: $(VENV)/.develops  ## Backup and restore of both stores, as deploy/drill.sh does them
 	$(PYTEST) -m thorough tests/service/test_deploy.py

@@ -2,6 +2,7 @@
 
     python tests/mutation/harness.py                 all that are chosen; 1 if over 5% live on
     python tests/mutation/harness.py ledger --all    every mutant of files with this in their name
+    python tests/mutation/harness.py --by-hand       those of by_hand.txt alone
 
 A mutant is one change of one line that a promise depends on (`CRITICAL`):
 
@@ -10,6 +11,8 @@ A mutant is one change of one line that a promise depends on (`CRITICAL`):
     swapped           + and -, * and /, min and max, and and or, is and ==
     dropped           a check that raises, or a call whose value nobody takes
     early return      of a function that returns nothing
+    by hand           what by_hand.txt says: a clip left out, one norm for another, an id without
+                      its key, noise before a check and after
 
 The tests are collected once, and run once with nothing broken, to learn which calls which function
 and how long it takes. Then each mutant has a process of its own (fork), in which the code of one
@@ -46,6 +49,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "discreet"
 SURVIVORS = Path(__file__).with_name("survivors.txt")
+BY_HAND = Path(__file__).with_name("by_hand.txt")
 LEAST = 0.95  # of the mutants are to be caught
 TOGETHER = 4.0  # seconds of CPU, of the tests that a mutant meets, with nothing broken
 OPEN = "open: "  # what the reason begins with of one that ought to be caught and is not yet
@@ -144,6 +148,37 @@ TARGETS: dict[str, tuple[int, str]] = {
     "service/restoring.py": (8, "service/test_rollback.py"),
     "service/tokens.py": (5, "service/test_tokens.py"),
     "service/vault.py": (5, "service/test_vault.py"),
+    # By hand alone:
+    "local/state.py": (0, "local/test_device.py local/test_shuffled.py"),
+    "local/record.py": (0, "local/test_device.py"),
+    "bandits/linear.py": (0, "bandits/test_people.py bandits/test_linear.py test_state.py"),
+    "links.py": (0, "test_links.py regression/test_glm.py"),
+    "least_squares/clipping.py": (0, "bandits/test_window.py regression/test_steps.py"),
+    "regression/base.py": (0, "regression/test_sparse.py regression/test_ledger.py"),
+    "regression/rows.py": (0, "regression/test_sparse.py"),
+    "regression/sketch.py": (0, "regression/test_steps.py"),
+    "regression/scores.py": (0, "regression/test_newton.py regression/test_logistic.py"),
+    "regression/logistic.py": (0, "regression/test_logistic.py"),
+    "service/keys.py": (0, "service/test_scopes.py service/test_api.py"),
+    "service/shares.py": (0, "service/test_shares.py"),
+    "service/learning.py": (
+        0,
+        "service/test_api.py service/test_people_and_leases.py service/test_learnt.py",
+    ),
+    "service/counted.py": (0, "service/test_people_and_leases.py service/test_what_remains.py"),
+    "service/leasing.py": (0, "service/test_leases.py service/test_people_and_leases.py"),
+    "service/deciding.py": (0, "service/test_api.py service/test_strangers.py"),
+    "service/reports.py": (0, "service/test_reports.py service/test_batches.py"),
+    "service/relay/batches.py": (0, "service/test_relay.py"),
+    "service/relay/store.py": (0, "service/test_relay.py"),
+    "service/server.py": (
+        0,
+        "service/test_fence.py service/test_rollback.py service/test_witness.py",
+    ),
+    "service/tenant.py": (
+        0,
+        "service/test_api.py service/test_horizon.py service/test_rollback.py",
+    ),
 }
 WIDE = "tests/contract/test_planted.py"  # whether a public learner shows a move
 QUIET = ["-q", "-p", "no:cacheprovider", "--no-header", "--no-summary"]
@@ -166,6 +201,7 @@ class Mutant:
         return f"{self.file} {self.function}: {self.kind}: {self.before} => {self.after}"
 
 
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 _OTHER = {"min": "max", "max": "min"}
 Change = tuple[str, Callable[[ast.AST], None]]
 SWAPS = {
@@ -228,22 +264,22 @@ def _name(node: ast.AST) -> str:
     )
 
 
-def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield prefix + node.name, node
         elif isinstance(node, ast.ClassDef):
             yield from _functions(node, f"{prefix}{node.name}.")
 
 
-def _statement(function: ast.FunctionDef, node: ast.AST) -> str:
+def _statement(function: Function, node: ast.AST) -> str:
     """The statement or argument around this node as it is written now, in one line."""
     found = [
         n for n in ast.walk(function)
         if isinstance(n, (ast.stmt, ast.keyword)) and any(each is node for each in ast.walk(n))
     ]  # fmt: skip
     least = min(found, key=lambda n: (n.end_lineno or 0) - n.lineno)
-    if isinstance(least, (ast.If, ast.While, ast.For, ast.With, ast.FunctionDef)):
+    if isinstance(least, (ast.If, ast.While, ast.For, ast.With, Function)):
         least = copy.copy(least)
         least.body = [ast.Pass()]
         if hasattr(least, "orelse"):
@@ -294,7 +330,28 @@ def made(file: str, at: int, place: int, number: int) -> tuple[Mutant, ast.Modul
     return Mutant(file, line, name, kind, text.splitlines()[line - 1].strip(), after), tree
 
 
-def _body(function: ast.FunctionDef) -> list[ast.stmt]:
+def by_hand(part: str) -> Iterator[tuple[Mutant, ast.Module]]:
+    """Those of one file that are written down; each text must occur once in its function."""
+    for line in BY_HAND.read_text(encoding="utf-8").splitlines():
+        where, _, change = line.partition(" :: ")
+        file, _, name = where.partition(" ")
+        if file != part:
+            continue
+        old, new = (each.replace("\\n", "\n") for each in change.split(" => "))
+        text = (SOURCE / file).read_text(encoding="utf-8")
+        function = dict(_functions(ast.parse(text)))[name]
+        lines = text.splitlines(keepends=True)
+        first, last = function.lineno - 1, function.end_lineno
+        own = "".join(lines[first:last])
+        if own.count(old) != 1:
+            raise LookupError(f"{where} holds {old!r} {own.count(old)} times; rewrite the mutant")
+        at = first + own[: own.index(old)].count("\n")
+        broken = "".join([*lines[:first], own.replace(old, new), *lines[last:]])
+        shown = (" ".join(each.split()) for each in (old, new))
+        yield Mutant(file, at + 1, name, "by hand", *shown), ast.parse(broken)
+
+
+def _body(function: Function) -> list[ast.stmt]:
     return function.body[1:] if ast.get_docstring(function) else function.body
 
 
@@ -349,7 +406,7 @@ def nearest(file: str) -> list[str]:
 class Driver:
     """Collects once; then learns which test calls which function, and breaks these one by one."""
 
-    def __init__(self, parts: list[str], every: bool, kept: Path) -> None:
+    def __init__(self, parts: list[str], every: bool | None, kept: Path) -> None:
         self.parts, self.every, self.kept = parts, every, kept
         self.counts = dict.fromkeys(("caught", "survived", "listed", "equivalent"), 0)
 
@@ -447,8 +504,13 @@ def concerns(parts: list[str], file: str) -> bool:
     return any(part in file for part in parts)
 
 
-def chosen(parts: list[str], every: bool) -> Iterator[tuple[Mutant, ast.Module]]:
-    """Those of a run: so many of each file, spread over its functions; files take turns."""
+def chosen(parts: list[str], every: bool | None) -> Iterator[tuple[Mutant, ast.Module]]:
+    """Those of a run: by hand, and so many of each file, spread over its functions, in turns."""
+    for file in TARGETS:
+        if concerns(parts, file):
+            yield from by_hand(file)
+    if every is None:
+        return
     waiting = {}
     for file, (most, _) in TARGETS.items():
         if concerns(parts, file):
@@ -476,6 +538,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("parts", nargs="*", default=[""], help="of names of files")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--by-hand", action="store_true")
     options = parser.parse_args()
     os.chdir(ROOT)
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -484,7 +547,7 @@ def main() -> int:
         importlib.import_module("discreet." + file.removesuffix(".py").replace("/", "."))
     files = [path for file in TARGETS if concerns(options.parts, file) for path in nearest(file)]
     with tempfile.TemporaryDirectory() as scratch:
-        driver = Driver(options.parts, options.all, Path(scratch) / "learnt")
+        driver = Driver(options.parts, None if options.by_hand else options.all, Path(scratch) / "learnt")
         quiet = [*QUIET, "-s", f"--basetemp={scratch}/tests", *dict.fromkeys([*files, WIDE])]
         if (status := pytest.main(quiet, plugins=[driver])) not in (0, 5):
             return int(status)
