@@ -15,6 +15,7 @@ from discreet.local.device import Device
 from discreet.local.questions import PARTS, Question, answer
 from discreet.local.report import BatchSum, report_many
 from discreet.local.state import PublicState
+from discreet.online import AdversarialBandit
 from discreet.privacy import Budget, Ledger, SeededNoise, Shuffled
 from discreet.privacy.release import Release
 from discreet.privacy.shuffle import batch_local_epsilon, shuffled_delta
@@ -497,6 +498,26 @@ def test_regression__books_a_batch_for_every_window_and_says_both_numbers():
     assert [each.scope for each in promise.releases] == [f"batch {i}" for i in range(1, 6)]
     assert promise.epsilon_at(1e-6) <= 1.0
     assert np.abs(model.coef_ - [0.5, 0.0]).max() < 0.1
+
+
+CAREFUL = Shuffled(minimum=0.9, honest=0.4)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda trust: LinearBandit(2, trust=trust).guarantee,
+        lambda trust: AdversarialBandit(2, 1000, 1.0, trust=trust).guarantee,
+        lambda trust: PrivateLinearRegression(trust=trust).fit(*people(3000)).guarantee_,
+    ],
+    ids=["LinearBandit", "AdversarialBandit", "PrivateLinearRegression"],
+)
+def test_trust__the_promise_counts_on_what_shuffled_says(made):
+    promise = made(CAREFUL)
+    assert (promise.trust, promise.crowd) == ("shuffled", CAREFUL)
+    assert made("shuffled").crowd == Shuffled()
+    with pytest.raises(ValueError, match="trust"):
+        made("mixed")
 
 
 def test_regression__random_state_does_not_say_who_answers_which_question(monkeypatch):

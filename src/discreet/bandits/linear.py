@@ -36,6 +36,7 @@ from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise, Shuffled
 from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.noise import Noise, source
+from discreet.privacy.shuffle import trusted
 from discreet.state import StateInUse, damaged
 
 DEFAULTS = {"joint": "ucb", "local": "thompson", "shuffled": "ucb"}  # policies
@@ -131,10 +132,7 @@ class LinearBandit(Bandit):
             features, horizon, norm_bound=norm_bound, reward_range=reward_range, seed=seed
         )
         self.trust = trust
-        self.shuffled = Shuffled() if trust == "shuffled" else None
-        if isinstance(trust, Shuffled):
-            self.shuffled = trust
-        kind = "shuffled" if self.shuffled else one_of("trust", trust, tuple(CURRENCY))
+        kind, self.shuffled = trusted(trust, CURRENCY)
         self.people = People(rounds=1) if people is None else people
         self.people.assert_fits(kind)
         budget = Budget(epsilon, self._delta(delta, kind), self.people.contributions)

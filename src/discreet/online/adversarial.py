@@ -18,13 +18,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.arrays import Array, finite, integer, integer_or_none, one_of, positive
+from discreet.arrays import Array, finite, integer, integer_or_none, positive
 from discreet.decisions import ArmDecision
 from discreet.online.feedback import Batches, Feedback, Reports, ShuffledReports
 from discreet.online.reduction import PrivateBandit, batch_size, mean_noise, reduced
 from discreet.privacy import Budget, Shuffled
 from discreet.privacy.channels import BinaryChannel
 from discreet.privacy.noise import Noise, source
+from discreet.privacy.shuffle import trusted
 from discreet.state import Stateful, value
 
 
@@ -206,11 +207,10 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     n_arms          N
     horizon         rounds in which it learns; after that it decides by its last policy
     epsilon         of one person; inf is the plain learner itself
-    trust           "local", "shuffled" or "central"
+    trust           "local", "central" or "shuffled"; Shuffled(minimum=0.8, honest=0.5) says what
+                    the batches of the last are counted on for
     contributions   rounds of one person; under trust="shuffled" at most one in a batch
     delta           under trust="shuffled", 1e-6 unless stated; 0 otherwise
-    crowd           Shuffled(minimum=0.8, honest=0.5): under trust="shuffled", what batches are
-                    counted on for
     seed            of the exploration; refused under trust="shuffled": there the arm is part of
                     what the crowd hides, and `noise` draws it
     noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
@@ -234,31 +234,30 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         horizon: int,
         epsilon: float,
         *,
-        trust: str = "local",
+        trust: str | Shuffled = "local",
         contributions: int = 1,
         delta: float | None = None,
-        crowd: Shuffled | None = None,
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
         self.n_arms = integer("n_arms", n_arms, least=2)
-        self.trust = one_of("trust", trust, ("local", "shuffled", "central"))
-        shuffled = trust == "shuffled"
-        if not shuffled and (delta or crowd is not None):
-            raise ValueError("delta and crowd belong to trust='shuffled'; the others are pure")
+        self.trust = trust
+        kind, self.shuffled = trusted(trust, ("local", "shuffled", "central"))
+        shuffled = self.shuffled is not None
+        if delta and not shuffled:
+            raise ValueError("delta belongs to trust='shuffled'; the others are pure")
         if shuffled and seed is not None:
             raise ValueError(
                 "under trust='shuffled' nobody may foretell arms: noise draws them; leave seed out"
             )
         self.delta = (1e-6 if delta is None else delta) if shuffled else 0.0
-        self.crowd = (crowd or Shuffled()) if shuffled else None
         self.budget = Budget(epsilon, self.delta, contributions)
         self.epsilon = self.budget.epsilon
         self.contributions = self.budget.contributions
         self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         T = integer("horizon", horizon)
-        feedback, moment, largest = self._reduced(T)
+        feedback, moment, largest = self._reduced(T, kind)
         updates = T if shuffled else math.ceil(T / self.batch_size)
         # The regret bound has rate 2/sqrt(t) for estimates whose second moment is 1/p. Twice or
         # three times that, and the other numbers, are tuned at N = 10 and 60, gap .1, T = 10^5 and
@@ -285,21 +284,21 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         """
         return mean * self.batch_size < 1.5 * report
 
-    def _reduced(self, T: int) -> tuple[Feedback, float, float]:
+    def _reduced(self, T: int, trust: str) -> tuple[Feedback, float, float]:
         """The feedback; the second moment and the size of what it tells, less 1/2."""
         stream = self.noise.spawn(1)[0]
-        if self.crowd is not None:
-            self.batch_size = min(T, math.ceil(2 * math.sqrt(T)))
-            told = ShuffledReports(self.n_arms, self.batch_size, T, self.budget, self.crowd, stream)
+        if self.shuffled is not None:
+            size = self.batch_size = min(T, math.ceil(2 * math.sqrt(T)))
+            told = ShuffledReports(self.n_arms, size, T, self.budget, self.shuffled, stream)
             return told, told.channel.second_moment, told.channel.report_bound
         channel = BinaryChannel(self.epsilon, low=0.0, high=1.0, contributions=self.contributions)
         # Batches of sqrt(8)/epsilon balance the worst losses and the noise; twice that costs 12% on
         # the worst losses by the formula, and saved a tenth on the gap sequence at epsilon = 0.1.
-        self.batch_size = batch_size(2 * math.sqrt(8), T, self.budget, self.trust)
+        self.batch_size = batch_size(2 * math.sqrt(8), T, self.budget, trust)
         scale = mean_noise(1.0, self.batch_size, self.budget)
         moment = 1 / 4 + 2 * scale**2
-        if self.trust == "central" and self._is_held(moment, channel.second_moment):
+        if trust == "central" and self._is_held(moment, channel.second_moment):
             means = reduced("central", channel, self.batch_size, T, stream)
             return means, moment, 1 / 2 + 2 * scale
         self.batch_size = 1
-        return Reports(channel, stream, self.trust), channel.second_moment, channel.report_bound
+        return Reports(channel, stream, trust), channel.second_moment, channel.report_bound

@@ -33,12 +33,13 @@ Reference: Balle, Bell, Gascon, Nissim (2019), the privacy blanket; Feldman, McM
 import functools
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 import numpy as np
 import scipy  # and scipy.stats when it is first used: it is slow to load
 
-from discreet.arrays import Array, integer, positive, real
+from discreet.arrays import Array, integer, one_of, positive, real
 from discreet.privacy.gaussian import bisected, gaussian_delta, gaussian_mu
 from discreet.state import register
 
@@ -351,6 +352,13 @@ def _positive_part(epsilon: float, local_epsilon: float, m: Array) -> Array:
     drift = (math.exp(local_epsilon) + 1) * math.expm1(epsilon)  # b - a
     result = (gain + loss) * first / 2 * at - drift * m / 2 * above
     return np.asarray(np.maximum(result, 0.0))
+
+
+def trusted(trust: str | Shuffled, names: Iterable[str]) -> tuple[str, Shuffled | None]:
+    """The name of a trust, and what batches are counted on for where reports are shuffled."""
+    if isinstance(trust, Shuffled):
+        return one_of("trust", "shuffled", tuple(names)), trust
+    return one_of("trust", trust, tuple(names)), Shuffled() if trust == "shuffled" else None
 
 
 def _local(local_epsilon: float) -> float:

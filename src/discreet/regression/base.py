@@ -21,6 +21,7 @@ from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise, Shuffled
 from discreet.privacy.ledger import purposeful
 from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise, source
+from discreet.privacy.shuffle import trusted
 from discreet.regression.inference import Inference
 from discreet.regression.intervals import Residuals
 from discreet.regression.rows import SparseRows, is_distributed, is_sparse
@@ -103,7 +104,7 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
     norm_bound: float
     label_bound: float
     contributions: int
-    trust: str
+    trust: str | Shuffled
     method: str
     fit_intercept: bool
     public_X: Any
@@ -114,6 +115,7 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
     n_features_in_: int
     method_: str
     _estimate: Estimate
+    _trusts: ClassVar[tuple[str, ...]] = ("central", "local", "shuffled")
     _fitted: ClassVar[tuple[str, ...]] = (
         "coef_",
         "intercept_",
@@ -233,7 +235,8 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
         if distributed or sparse:
             self._check_rows_elsewhere(name, sparse)
         noise, rng = self._randomness()
-        problem = Problem(rows, labels, ledger, noise, rng, public, self._crowd(), intercept)
+        _, crowd = self._trusted()
+        problem = Problem(rows, labels, ledger, noise, rng, public, crowd, intercept)
         estimate = available[name](problem)
         promise = self._promise(ledger, (*around, *_elsewhere(X)))
         scale = norm_bound * math.sqrt(2) if intercept else norm_bound
@@ -314,26 +317,27 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
         return 0.0 if self.trust == "local" else 1e-6
 
     def _accounting(self) -> str | None:
-        return {"local": "pure", "shuffled": "shuffled"}.get(self.trust)
+        return {"local": "pure", "shuffled": "shuffled"}.get(self._trusted()[0])
 
-    def _crowd(self) -> Shuffled | None:
-        """What batches are counted on for; None where reports are not shuffled."""
-        return None
+    def _trusted(self) -> tuple[str, Shuffled | None]:
+        """The trust, and what batches are counted on for where reports are shuffled."""
+        return trusted(self.trust, self._trusts)
 
     def _promise(self, ledger: Ledger, around: tuple[str, ...]) -> Guarantee:
+        trust, crowd = self._trusted()
         return ledger.guarantee(
-            trust=self.trust,
+            trust=trust,
             unprotected=(
                 "the number of rows and columns",
                 VALUES,
                 "public_X, which must be public",
                 *self._public(),
                 *around,
-                *(SHUFFLED if self.trust == "shuffled" else ()),
+                *(SHUFFLED if crowd is not None else ()),
             ),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025)",
             record="row",
-            crowd=self._crowd(),
+            crowd=crowd,
         )
 
     def _public(self) -> tuple[str, ...]:

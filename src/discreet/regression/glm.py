@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import Array, one_of, public_bound
+from discreet.arrays import Array, public_bound
 from discreet.links import BoundedLink, Link, link
 from discreet.privacy import Budget
 from discreet.privacy.noise import Noise
@@ -110,6 +110,7 @@ class PrivateGLM(PrivateRegressor):
     (1.0, 1e-06)
     """
 
+    _trusts = tuple(METHODS)
     _fitted = (*PrivateRegressor._fitted, "_domain")
 
     epsilon: float = 1.0
@@ -151,7 +152,7 @@ class PrivateGLM(PrivateRegressor):
     # -- inside -----------------------------------------------------------------------------------
 
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
-        trust = one_of("trust", self.trust, tuple(METHODS))
+        trust, _ = self._trusted()
         link(self.link)
         return {name: partial(self._solve, solver) for name, solver in METHODS[trust].items()}
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import discreet.regression.central as central
 import discreet.regression.local as local
-from discreet.arrays import Array, one_of
+from discreet.arrays import Array
 from discreet.privacy import Budget, Shuffled
 from discreet.privacy.noise import Noise
 from discreet.regression.base import Estimate, Problem
@@ -37,14 +37,13 @@ class PrivateLinearRegression(PrivateRegressor):
     label_range    public bounds of y instead, such as (60, 220): what is not symmetric around 0
     contributions  the most rows that one person has
     trust          "central": coef_ is private; "local": every report is, before it is sent;
-                   "shuffled": such reports, hidden in batches by a relay
+                   "shuffled": such reports, hidden in batches by a relay, or
+                   Shuffled(minimum=0.8, honest=0.5): what those batches are counted on for
     method         central: "information-weighted" (small steps on all rows), "single-pass" (each
                    row in one part), "reweighted", "sgd" (dimension-free), "public-covariates"
                    (needs public_X); local: "information-weighted" (phases), "sgd",
                    "known-covariates" (needs public_X); shuffled: the first and the last of these;
                    "auto" chooses from the number of features and from whether public_X is given
-    crowd          Shuffled(minimum=0.8, honest=0.5): under trust="shuffled", what batches are
-                   counted on for
     fit_intercept  whether to add a constant feature, as long as norm_bound; it costs noise (see
                    docs/regression.md)
     public_X       public covariates in the units of X; only labels are paid for then
@@ -72,8 +71,7 @@ class PrivateLinearRegression(PrivateRegressor):
     label_bound: float = 1.0
     label_range: tuple[float, float] | None = None
     contributions: int = 1
-    trust: str = "central"
-    crowd: Shuffled | None = None
+    trust: str | Shuffled = "central"
     method: str = "auto"
     fit_intercept: bool = False
     public_X: Any = None
@@ -106,17 +104,15 @@ class PrivateLinearRegression(PrivateRegressor):
     # -- inside -----------------------------------------------------------------------------------
 
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
-        one_of("trust", self.trust, ("central", "local", "shuffled"))
-        if self.crowd is not None and self.trust != "shuffled":
-            raise ValueError("crowd belongs to trust='shuffled'")
+        trust, _ = self._trusted()
         known = self.public_X is not None
         methods: dict[str, Callable[[Problem], Estimate]]
-        if self.trust == "shuffled":
+        if trust == "shuffled":
             methods = {"information-weighted": local.information_weighted}
             if known:
                 methods["known-covariates"] = local.known_covariates
             return methods
-        if self.trust == "local":
+        if trust == "local":
             methods = {
                 "information-weighted": local.information_weighted,
                 "sgd": local.descent,
@@ -133,9 +129,6 @@ class PrivateLinearRegression(PrivateRegressor):
         if known:
             methods["public-covariates"] = central.public_covariates
         return methods
-
-    def _crowd(self) -> Shuffled | None:
-        return (self.crowd or Shuffled()) if self.trust == "shuffled" else None
 
     def _by_sums(self) -> tuple[str, ...]:
         if self.trust != "central":

@@ -196,7 +196,7 @@ def adversarial(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
     size = SIZE // 2
     channel = BinaryChannel(crowd.batch(size, claim.epsilon, claim.delta).report_epsilon(1))
     best = Counts(channel.report_epsilon, size).best(claim.delta, runs)
-    options: dict[str, Any] = {"trust": "shuffled", "delta": claim.delta, "crowd": crowd}
+    options: dict[str, Any] = {"trust": crowd, "delta": claim.delta}
     horizon = (size // 2) ** 2  # a batch has 2 sqrt(horizon) rounds
     for _ in range(runs):
         bandit = AdversarialBandit(2, horizon, claim.epsilon, noise=noise, **options)
