@@ -253,6 +253,15 @@ def test_guarantee__of_a_table_speaks_of_rows_and_labels():
         Guarantee(1.0, 0.0, record="visit")
 
 
+def test_guarantee__is_shown_in_a_line_and_printed_in_words():
+    release = Release.gaussian(sensitivity=1.0, scale=5.0, **ABOUT)
+    promise = Guarantee(1.0, 1e-6, releases=(release,) * 40)
+    assert repr(promise) == (
+        "<Guarantee: epsilon=1, delta=1e-06, trust='central', round; 40 releases>"
+    )
+    assert str(promise) == promise.statement()
+
+
 def test_guarantee__statement_says_what_matters():
     guarantee = Guarantee(
         1.0, 1e-6, trust="joint", releases=(gaussian(0.1),), unprotected=("one's own action",)

@@ -191,6 +191,13 @@ class Guarantee:
                 return each
         raise ValueError("this guarantee was changed, or written by another version of discreet")
 
+    def __repr__(self) -> str:
+        terms = f"epsilon={self.epsilon:g}, delta={self.delta:g}, trust={self.trust!r}"
+        return f"<Guarantee: {terms}, {self.unit}; {len(self.releases)} releases>"
+
+    def __str__(self) -> str:
+        return self.statement()
+
     def statement(self) -> str:
         """The promise in words for someone who is not an expert."""
         if not self.private:
