@@ -148,6 +148,18 @@ def test_a_row_that_is_not_finite_counts_for_nothing_and_alone():
     assert not np.allclose(value, whole)
 
 
+@pytest.mark.parametrize("norm_bound", [1e-10, 0.5])
+def test_a_row_that_overflows_over_the_bound_is_shortened_as_any_other(norm_bound):
+    """An exception would tell of it."""
+    rows, rewards = log()
+    want = None
+    for far in (1.0, 1e300, 1.7e308):
+        rows[7] = [0.0, 0.0, far]
+        values = np.stack(released(bandit(math.inf, norm_bound=norm_bound), rows, rewards))
+        want = values if want is None else want
+        np.testing.assert_allclose(values, want)
+
+
 def test_the_first_decisions_use_it():
     rows, rewards = log(3000)
     learner = bandit(policy="greedy")

@@ -334,3 +334,15 @@ def test_channel__promises_its_epsilon_and_spends_no_more(make):
     guarantee = make(0.7).guarantee
     assert (guarantee.epsilon, guarantee.delta, guarantee.trust) == (0.7, 0.0, "local")
     assert 0.7 * (1 - 1e-12) <= guarantee.epsilon_at(0.0) <= 0.7
+
+
+@pytest.mark.parametrize("kind", [IntervalChannel, BinaryChannel])
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_clip__a_value_that_overflows_in_half_widths_is_clipped_as_any_other(kind, epsilon):
+    """An exception would tell of it."""
+    channel = kind(epsilon, low=0.0, high=1e-3)
+    for far, end in ((1.7e308, 1e-3), (-1.7e308, 0.0)):
+        sent = [
+            channel.privatize(np.array([x, 5e-4]), SeededNoise(0), clip=True) for x in (far, end)
+        ]
+        assert (sent[0] == sent[1]).all()

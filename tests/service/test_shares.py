@@ -6,6 +6,9 @@ import pytest
 
 from discreet.service import store as tables
 from discreet.service.client import ServiceError
+from discreet.service.errors import Problem
+from discreet.service.key_access import KeyAccess
+from discreet.service.messages import KeyBody
 from tests.service.conftest import Running
 
 ROWS = [[0.5, 0.0], [0.0, 0.5]]
@@ -145,3 +148,10 @@ def test_share__is_a_fraction(running):
     for share in (0, -0.5, 1.5):
         with pytest.raises(ServiceError, match="share"):
             key(running, "k", "decide", share=share)
+
+
+@pytest.mark.parametrize("share", [0.0, -0.5, 5.0, float("nan")])
+def test_share__is_a_fraction_on_the_command_line_too(running, share):
+    running.stop()
+    with pytest.raises(Problem, match="share"):
+        KeyAccess(running.settings).create(KeyBody("k", ["decide"], share=share))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.arrays import Array
+from discreet.arrays import Array, in_unit_ball
 from discreet.bandits.estimators import InformationWeighted
 from discreet.privacy import Budget, Ledger
 from discreet.privacy.noise import Noise
@@ -33,10 +33,8 @@ def bounded(
     """
     low, high = reward_range
     fine = np.isfinite(rows).all(axis=1) & np.isfinite(rewards)
-    rows = np.where(fine[:, None], rows, 0.0) / norm_bound
-    largest = np.abs(rows).max(axis=1, initial=1.0)[:, None]  # squares stay finite
-    lengths = largest * np.linalg.norm(rows / largest, axis=1)[:, None]
-    return rows / np.maximum(lengths, 1.0), np.clip(np.where(fine, rewards, low), low, high), fine
+    unit = in_unit_ball(np.where(fine[:, None], rows, 0.0), norm_bound)
+    return unit, np.clip(np.where(fine, rewards, low), low, high), fine
 
 
 def learned_from(

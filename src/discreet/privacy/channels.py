@@ -291,6 +291,8 @@ class IntervalChannel(Channel):
     ) -> Array:
         """One report for each value, in the shape of `values`."""
         values = finite("values", values)
+        if clip:  # before it is measured in half widths, which may overflow
+            values = np.clip(values, self.low, self.high)
         x = self._standard(values)
         x = within("values (in half widths)", x[..., None], 1.0, norm="linf", clip=clip)[..., 0]
         if self.off:

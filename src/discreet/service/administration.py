@@ -219,6 +219,8 @@ async def create_key(server: Server, body: KeyBody, who: str) -> replies.NewKeyR
         raise invalid("An admin key is for all bandits: leave out `bandits`.")
     if body.rate is not None and not 1 / MOST_SECONDS <= body.rate < math.inf:
         raise invalid("`rate` must be a number of requests a second, of at least one a day.")
+    if body.share is not None and not 0 < body.share <= 1:  # of a command, which nobody decoded
+        raise invalid("`share` must be a fraction above 0, or 1.")
 
     def make(connection: Connection) -> tuple[str, str]:
         made = keys.insert(connection, body)
