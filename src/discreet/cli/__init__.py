@@ -23,7 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns 0, or leaves with another exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     before = signal.getsignal(signal.SIGINT)
-    ours = given[:1] and given[0] in _STOPPED and _in_main_thread()
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    ours = given[:1] and given[0] in _STOPPED and in_main_thread
     if ours:
         signal.signal(signal.SIGINT, _interrupt)
     try:
@@ -53,10 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if ours:
             signal.signal(signal.SIGINT, before)
     return 0
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -75,6 +75,30 @@ class Stream:
                 f"rounds must be at most {MOST_ROUNDS:,}, got {self.rounds:,}: each is simulated; "
                 "forecast fewer, regret hardly grows after that"
             )
+        self._check_features()
+        integer("contributions", self.contributions)
+        if self.people is not None and integer("people", self.people) and self.contributions > 1:
+            raise ValueError("people are protected with all their rounds: leave out contributions")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta must lie between 0 and 1, got {self.delta!r}; try 1e-6")
+        if self.noise is not None and positive("noise", self.noise) > 1:
+            raise ValueError(f"noise is relative to the reward bound, at most 1; got {self.noise}")
+        if self.clicks is not None:
+            if not 0 < self.clicks < 1:
+                raise ValueError(f"clicks must lie between 0 and 1, got {self.clicks!r}")
+            if self.noise is not None:
+                raise ValueError(
+                    "clicks have the noise of yes and no; give clicks or noise, not both"
+                )
+        if self.widest_gap < 1e-9:
+            raise ValueError("all actions of the public sample look alike: nothing to choose from")
+        if self.gap is not None and positive("gap", self.gap) > self.widest_gap:
+            raise ValueError(
+                f"gap must be at most {self.widest_gap:.2g} with such features and rewards, got "
+                f"{self.gap:g}; it is in units of the reward bound"
+            )
+
+    def _check_features(self) -> None:
         if isinstance(self.features, np.ndarray):
             sample = within("features", finite("features", self.features), 1, norm="l2", clip=False)
             if sample.ndim not in (2, 3) or 0 in sample.shape:
@@ -97,27 +121,6 @@ class Stream:
             raise ValueError(
                 f"a round has {self.offered} different actions, and the public sample only "
                 f"{len(self.features)} rows: give more rows, or fewer actions"
-            )
-        integer("contributions", self.contributions)
-        if self.people is not None and integer("people", self.people) and self.contributions > 1:
-            raise ValueError("people are protected with all their rounds: leave out contributions")
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta must lie between 0 and 1, got {self.delta!r}; try 1e-6")
-        if self.noise is not None and positive("noise", self.noise) > 1:
-            raise ValueError(f"noise is relative to the reward bound, at most 1; got {self.noise}")
-        if self.clicks is not None:
-            if not 0 < self.clicks < 1:
-                raise ValueError(f"clicks must lie between 0 and 1, got {self.clicks!r}")
-            if self.noise is not None:
-                raise ValueError(
-                    "clicks have the noise of yes and no; give clicks or noise, not both"
-                )
-        if self.widest_gap < 1e-9:
-            raise ValueError("all actions of the public sample look alike: nothing to choose from")
-        if self.gap is not None and positive("gap", self.gap) > self.widest_gap:
-            raise ValueError(
-                f"gap must be at most {self.widest_gap:.2g} with such features and rewards, got "
-                f"{self.gap:g}; it is in units of the reward bound"
             )
 
     @property

@@ -83,12 +83,13 @@ def against_epsilon(results: Results) -> str:
             wide = 0 < 3 * here["mean"].min() < here[["mean", "blind"]].max(axis=None)
             for learner, rows in here.groupby("learner", sort=False):
                 colour = _colour(results, learner)
+                mark = MARKS[_place(results, learner) % len(MARKS)]
                 finite = rows[np.isfinite(rows["epsilon"])]
                 if learner in private and len(finite):
                     mean, half = finite["mean"].to_numpy(), finite["half"].fillna(0).to_numpy()
                     low, high = ends(mean, half, logarithmic=wide)
                     axis.errorbar(finite["epsilon"], mean, (mean - low, high - mean),
-                                  color=colour, marker=_mark(results, learner), markersize=5,
+                                  color=colour, marker=mark, markersize=5,
                                   capsize=3, label=label(learner))  # fmt: skip
                 elif learner not in private:
                     mean, half = rows[["mean", "half"]].iloc[0]
@@ -232,10 +233,6 @@ def _colour(results: Results, learner: str) -> str:
     if results.reference is not None and learner == results.reference.title:
         return INK
     return COLOURS[_place(results, learner) % len(COLOURS)]
-
-
-def _mark(results: Results, learner: str) -> str:
-    return MARKS[_place(results, learner) % len(MARKS)]
 
 
 def label(title: str) -> str:

@@ -145,13 +145,6 @@ class Tsallis(Exp2):
     explore   exploration in units of rate_t
     losses    in one update
     seed      of the coins, one for each decision
-
-    >>> plain = Tsallis(3, rate=2.0, explore=0.1, seed=0)
-    >>> for _ in range(500):
-    ...     arm = plain.decide()
-    ...     plain.learn(arm, 0.2 if arm.action == 1 else 0.8)
-    >>> int(plain.decide().probabilities.argmax())
-    1
     """
 
     def __init__(
@@ -169,12 +162,8 @@ class Tsallis(Exp2):
         self.delay = float(delay)
         self.losses = integer("losses", losses)
 
-    def policy_rate(self) -> float:
-        """rate_t of the present policy."""
-        return self.rate / math.sqrt(self.losses * self.updates + 1 + self.delay)
-
     def _policy(self, total: Array) -> Array:
-        rate = self.policy_rate()
+        rate = self.rate / math.sqrt(self.losses * self.updates + 1 + self.delay)
         above = (total - total.item(total.argmin())) * rate
         # x = least total - depth/rate. At depth 2 the best arm alone has weight 1, so the sum is
         # too large; the sum is convex and falls with the depth: Newton's steps never overshoot.

@@ -158,7 +158,8 @@ class PrivateLeader(Stateful, ABC):
         passes, and the others are as they would be without it. If the domain fails, run the same
         losses again: those that have counted are not counted, and nothing is drawn, again.
         """
-        rows = self._numbered(losses)
+        # The sums count what is out of bounds as zeros, alone; so they do NaN.
+        rows = rows_or_nan("losses", losses, self.domain.dim) - self._centre
         decisions = np.empty_like(rows)
         with self._live:
             run = self._unfinished
@@ -178,12 +179,6 @@ class PrivateLeader(Stateful, ABC):
                 decisions[end:] = self._decide()
             self._unfinished = None
         return decisions
-
-    def _numbered(self, losses: ArrayLike) -> Array:  # (m, n)
-        """Losses as the sums take them; NaN for one that is not made of n numbers."""
-        rows = rows_or_nan("losses", losses, self.domain.dim)
-        # The sums count what is out of bounds as zeros, alone; so they do NaN.
-        return rows - self._centre
 
     def _validate(self) -> None:
         if not isinstance(self._sums, PrefixSum):

@@ -153,6 +153,11 @@ class StreamingFrankWolfe(Stateful):
         return self._direction.rounds
 
     @property
+    def windowed(self) -> bool:
+        """Whether theta moves at the ends of windows; else in every round."""
+        return isinstance(self._direction, WINDOWS)
+
+    @property
     def bound(self) -> float:
         """How long a row's part may be now: in l2, in linf at p = 1."""
         if isinstance(self._direction, WINDOWS):

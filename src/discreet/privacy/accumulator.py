@@ -30,10 +30,8 @@ class NoisySum(Stateful):
 
     what, scope   name the release and the rows that it saw
 
-    dim             length of the sum
     sensitivity     l2 distance by which one person's terms move the sum
     mu              the cost of publishing the sum; inf for no noise
-    noise           source of the noise
     contributions   calls of `add` in which one person may take part
 
     >>> from discreet.privacy import SeededNoise

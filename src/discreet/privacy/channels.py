@@ -386,9 +386,7 @@ class BinaryChannel(IntervalChannel):
     Guarantee  epsilon-DP as coded: of 2^52 equally likely coins either report has at most
     e^epsilon times as many for one value as for another.
 
-    epsilon         the privacy loss of all reports of one person; inf switches privacy off
-    low, high       the two values, or the ends of the interval
-    contributions   the most reports of one person; each is made at epsilon/contributions
+    low, high   the two values, or the ends of the interval
 
     >>> from discreet.privacy import SeededNoise
     >>> channel = BinaryChannel(1.0)

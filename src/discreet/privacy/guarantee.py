@@ -116,7 +116,10 @@ class Guarantee:
         for release in self.releases:
             if release.scope is not None:
                 scopes.setdefault(release.scope, list(common)).append(release)
-        distinct = {tuple(sorted(_costs(group))): group for group in (common, *scopes.values())}
+        distinct = {
+            tuple(sorted((each.epsilon, each.mu, each.rho) for each in group)): group
+            for group in (common, *scopes.values())
+        }
         return max(_epsilon(group, delta) for group in distinct.values())
 
     def _shuffled_epsilon(self, delta: float) -> float:
@@ -286,10 +289,6 @@ def _times(epsilon: float) -> str:
         digits = 1 - math.floor(math.log10(math.expm1(epsilon)))
     rounded = math.ceil(odds * 10.0**digits - 1e-6) / 10.0**digits
     return f"{rounded:.{max(digits, 0)}f} times as likely"
-
-
-def _costs(group: list[Release]) -> list[tuple[float, float, float]]:
-    return [(release.epsilon, release.mu, release.rho) for release in group]
 
 
 def _epsilon(group: list[Release], delta: float) -> float:

@@ -94,7 +94,7 @@ class Live(RLock):  # type: ignore[misc]  # C's: entering and leaving it costs n
         self.last = b""
         self.handed_out = False
         self.file = None
-        self.of = _nobody
+        self.of = lambda: None
 
     def __enter__(self) -> bool:  # type: ignore[override]
         if self.permit is not _here:
@@ -172,10 +172,6 @@ class Live(RLock):  # type: ignore[misc]  # C's: entering and leaving it costs n
             self.file.mark()  # on disk before anything is drawn, added or shown
         self.begun = True
         self.permit = _here
-
-
-def _nobody() -> None:
-    return None
 
 
 _CURRENT: dict[str, Live] = {}  # by run: the copy that may act in this process, or the last one

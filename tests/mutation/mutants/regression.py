@@ -407,6 +407,12 @@ MUTANTS = [
         "regression, local",
         "Each of a person's three reports runs at epsilon, not at a third of it.",
         "local regression moment report, three of one person",
-        (Edit("local.questions:Question.channel", "epsilon, contributions)\n", "epsilon, 1)\n"),),
+        (
+            Edit(
+                "local.questions:Question.channel",
+                "entries, epsilon, contributions=contributions",
+                "entries, epsilon, contributions=1",
+            ),
+        ),
     ),
 ]
