@@ -227,11 +227,11 @@ class Bandit(Edge, Rounds, ABC):
                 chosen = _choose(policy, some, self._coins(t, end - done))
                 rows[done:end] = chosen_rows(some, chosen)
                 actions[done:end] = np.where(usable, chosen, REFUSED)
-                if some is not block:  # shortened, or in other units
-                    if offered is people:
-                        offered = np.empty((n, *np.shape(some)[1:]))
-                        if done:
-                            offered[:done] = people[:done]
+                if offered is people and some is not block:  # shortened, or in other units
+                    offered = np.empty((n, *np.shape(some)[1:]))
+                    if done:
+                        offered[:done] = people[:done]
+                if offered is not people:
                     offered[done:end] = some
                 if not policies or policies[-1][1] is not policy:
                     policies.append((done, policy))
