@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, integer, numbers, public_bound, real_or_nan, within
 from discreet.bandits.holdout import Holdout
+from discreet.decisions import Indices
 
 
 class Edge:
@@ -49,7 +50,7 @@ class Edge:
         return features if self._as_given else self._scaled(features)
 
     def _people(self, features: Sequence[ArrayLike] | Array) -> Sequence[ArrayLike] | Array:
-        """What n people are offered: an array (n, actions, features), or of each what he brought."""
+        """What n people are offered: an array (n, actions, features), or what each has brought."""
         features = real_or_nan(features)
         if not isinstance(features, np.ndarray) or features.dtype.kind not in "biuf":
             return list(features)
@@ -96,3 +97,11 @@ class Edge:
 
     def _scaled(self, features: Array) -> Array:
         return self._expanded(features) / self.norm_bound
+
+
+def chosen_rows(offered: Sequence[Array] | Array, actions: Indices) -> Array:  # (n, dim)
+    """Of each person's rows, the one that was chosen."""
+    if not isinstance(offered, np.ndarray):
+        return np.array([each[a] for each, a in zip(offered, actions, strict=True)])
+    n, size, dim = offered.shape
+    return np.asarray(offered.reshape(n * size, dim).take(actions + size * np.arange(n), axis=0))

@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, in_unit_ball
+from discreet.arrays import Array, in_unit_ball, numbers, numbers_or_nan
 from discreet.bandits.estimators import InformationWeighted
 from discreet.privacy import Budget, Ledger
 from discreet.privacy.noise import Noise
@@ -25,16 +25,25 @@ PUBLIC = "whoever is in the old log that it began with: {:,} rows, declared publ
 
 
 def bounded(
-    rows: Array, rewards: Array, norm_bound: float, reward_range: tuple[float, float]
+    rows: ArrayLike,
+    rewards: ArrayLike,
+    dim: int,
+    norm_bound: float,
+    reward_range: tuple[float, float],
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Rows in the unit ball, rewards in their range (beyond it they are clipped), and which count.
 
     A row or reward that is not finite counts for nothing, alone: nobody else's is touched.
     """
+    X, y = numbers("rows", rows), numbers_or_nan(rewards)
+    if X.ndim != 2 or X.shape[1] != dim or y.shape != X.shape[:1]:
+        raise ValueError(
+            f"expected rows (n, {dim}) and as many rewards, got {X.shape} and {y.shape}"
+        )
     low, high = reward_range
-    fine = np.isfinite(rows).all(axis=1) & np.isfinite(rewards)
-    unit = in_unit_ball(np.where(fine[:, None], rows, 0.0), norm_bound)
-    return unit, np.clip(np.where(fine, rewards, low), low, high), fine
+    fine = np.isfinite(X).all(axis=1) & np.isfinite(y)
+    unit = in_unit_ball(np.where(fine[:, None], X, 0.0), norm_bound)
+    return unit, np.clip(np.where(fine, y, low), low, high), fine
 
 
 def learned_from(

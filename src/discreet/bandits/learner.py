@@ -29,7 +29,7 @@ from discreet.arrays import (
     numbers_or_nan,
     within,
 )
-from discreet.bandits.edge import Edge
+from discreet.bandits.edge import Edge, chosen_rows
 from discreet.bandits.visitors import Person, Visitors
 from discreet.decisions import FLOAT, REFUSED, Decision, Decisions, Indices, Policy, Rounds
 from discreet.privacy import Guarantee
@@ -225,13 +225,13 @@ class Bandit(Edge, Rounds, ABC):
                 block = people[done:end]
                 some, usable = self._offered_to(block)
                 chosen = _choose(policy, some, self._coins(t, end - done))
-                rows[done:end] = _chosen_rows(some, chosen)
+                rows[done:end] = chosen_rows(some, chosen)
                 actions[done:end] = np.where(usable, chosen, REFUSED)
-                if some is not block:  # shortened, or in other units
-                    if offered is people:
-                        offered = np.empty((n, *np.shape(some)[1:]))
-                        if done:
-                            offered[:done] = people[:done]
+                if offered is people and some is not block:  # shortened, or in other units
+                    offered = np.empty((n, *np.shape(some)[1:]))
+                    if done:
+                        offered[:done] = people[:done]
+                if offered is not people:
                     offered[done:end] = some
                 if not policies or policies[-1][1] is not policy:
                     policies.append((done, policy))
@@ -332,16 +332,12 @@ class Bandit(Edge, Rounds, ABC):
                 raise ValueError("no window is open: turn() opens one, up to the horizon")
             if numbered is not None and not ((numbered >= 0) & (numbered < self._end)).all():
                 raise ValueError("`rounds` must be numbers of decisions up to this window's last")
-            self._into_window(X, y / self._scale, numbered)
+            self._fold(X, y / self._scale, numbered)
 
-    def _into_window(self, rows: Array, rewards: Array, rounds: Any) -> None:
+    def _fold(self, rows: Array, rewards: Array, rounds: Any) -> None:
         """Checked rows and rewards, in units of the bounds, and the numbers of their rounds."""
         assert self._window is not None
         self._window.fold(rows, rewards)
-
-    def _fold(self, rows: Array, rewards: Array, rounds: NDArray[np.int64]) -> None:
-        """Into the open window."""
-        self._into_window(rows, rewards, rounds)
 
     def _protecting_people(self, named: bool) -> Visitors:
         """The visitors, if people are named where they are protected and nowhere else."""
@@ -440,14 +436,6 @@ class Bandit(Edge, Rounds, ABC):
         super()._validate()
         if not 0 <= self.rounds <= self._end:
             raise damaged("rounds")
-
-
-def _chosen_rows(offered: Sequence[Array] | Array, actions: Indices) -> Array:  # (n, dim)
-    """Of each person's rows, the one that was chosen."""
-    if not isinstance(offered, np.ndarray):
-        return np.array([each[a] for each, a in zip(offered, actions, strict=True)])
-    n, size, dim = offered.shape
-    return offered.reshape(n * size, dim).take(actions + size * np.arange(n), axis=0)
 
 
 def _choose(policy: Policy, offered: Sequence[Array] | Array, coins: Array) -> Indices:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, finite, numbers, numbers_or_nan, one_of
+from discreet.arrays import Array, one_of
 from discreet.bandits import history
 from discreet.bandits.descent import Descent
 from discreet.bandits.estimators import Estimator, EstimatorWindow, InformationWeighted
@@ -25,14 +25,12 @@ from discreet.bandits.learner import FOREVER, Bandit
 from discreet.bandits.local import LocalReports
 from discreet.bandits.parts import Model, People
 from discreet.bandits.policies import POLICIES, Always, Mixed, Stage, Uniform
-from discreet.bandits.predictions import LEVEL, Prediction, Summary, Weights
+from discreet.bandits.predictions import Reading
 from discreet.bandits.schedule import Schedule
 from discreet.bandits.visitors import Visitors
-from discreet.bandits.window import expected
 from discreet.decisions import Policy
-from discreet.evaluation.worth import CONFIDENCE, Totals, Value, needed, values
+from discreet.evaluation.worth import Totals
 from discreet.features import FeatureMap
-from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise, Shuffled
 from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.noise import Noise, source
@@ -46,7 +44,7 @@ MANY = 400  # features beyond which policy="auto" is "descent"
 ENOUGH = 500  # first windows up to a horizon, before a link can be worth more than the identity
 
 
-class LinearBandit(Bandit):
+class LinearBandit(Reading, Bandit):
     """Learns which action is best for whom, and nobody can tell from its decisions who did what.
 
     Requires   the expected reward of an action is nu(<phi, theta>), with nu = `model.link`,
@@ -211,100 +209,6 @@ class LinearBandit(Bandit):
         return found
 
     @property
-    def belief(self) -> Any:
-        """What the releases so far say about theta: immutable, and safe to publish."""
-        return self._belief
-
-    @property
-    def totals(self) -> tuple[Totals, ...]:
-        """Number and sum of the rewards of each closed window, as released."""
-        return self._totals
-
-    @property
-    def theta(self) -> Array:
-        """The released weights, for features and rewards in the user's units; safe to publish."""
-        return np.asarray(self._belief.weights * (self.reward_unit / self.norm_bound))
-
-    @property
-    def intercept(self) -> float:
-        """What the prediction <phi, theta> lacks: 0 unless 0 is off the middle of the rewards."""
-        return self.reward_middle + self.reward_unit * float(
-            getattr(self._belief, "intercept", 0.0)
-        )
-
-    @property
-    def reward_middle(self) -> float:
-        """Of the rewards, where predictions are linear and have an intercept."""
-        if not self._belief.constant or self.model.link != "identity":
-            return 0.0
-        return expected(self.reward_range, self.model.typical_reward)
-
-    @property
-    def reward_unit(self) -> float:
-        """Of the belief's predictions, in the user's."""
-        if self.model.link != "identity":
-            return 1.0
-        low, high = self.reward_range
-        return (high - low) / 2 if self._belief.constant else self._scale
-
-    def predict(self, features: ArrayLike, *, level: float = LEVEL) -> Prediction:  # (n, dim)
-        """Expected rewards of rows, and credible intervals; safe to publish for public rows.
-
-        The rows are the caller's: a prediction for a person's own features tells about them.
-        """
-        rows = finite("features", features)
-        if rows.ndim != 2 or rows.shape[1] != self.dim:
-            raise ValueError(f"features must have shape (n, {self.dim}), got {rows.shape}")
-        nu = link_named(self.model.link).mean
-        return self._weights.predicted(rows, nu, self.reward_range, level)
-
-    @property
-    def _weights(self) -> Weights:
-        return Weights.of(
-            self._belief, self.reward_unit / self.norm_bound, self.reward_unit, self.reward_middle
-        )
-
-    def summary(self, feature_map: FeatureMap | None = None, *, level: float = LEVEL) -> Summary:
-        """What each feature adds to the expected reward, with credible intervals; print it.
-
-        With a feature map under its names, and as much as the feature can add: a number at the top
-        of its range, a category where it applies. Without one, weights of single features.
-        """
-        if feature_map is not None and feature_map.dim != self.dim:
-            raise ValueError(f"this map has {feature_map.dim} features, the bandit {self.dim}")
-        names = [f"x{i}" for i in range(self.dim)] if feature_map is None else feature_map.names
-        scale = 1.0 if feature_map is None else feature_map.scale
-        return self._weights.summary(names, scale, level)
-
-    def values(self, confidence: float = CONFIDENCE) -> tuple[Value, ...]:
-        """What the policy was worth after each release, in the user's units; safe to publish.
-
-        The intervals of all windows hold together with probability `confidence`.
-        """
-        return values(
-            self._totals,
-            self.reward_range,
-            held_out=self._held_fraction,
-            horizon=self.horizon,
-            confidence=confidence,
-        )
-
-    @property
-    def value(self) -> Value | None:
-        """What a decision earns, under the policy and held out; None before the first release."""
-        found = self.values()
-        if not found or found[-1].proved is not None or self.holdout is None:
-            return found[-1] if found else None
-        forecast = needed(
-            self._totals, self.reward_range, held_out=self._held_fraction, horizon=self.horizon
-        )
-        return replace(found[-1], needed=forecast)
-
-    @property
-    def _held_fraction(self) -> float:
-        return 0.0 if self.holdout is None else self.holdout.fraction
-
-    @property
     def guarantee(self) -> Guarantee:
         """The computed promise."""
         promise = self._estimator.guarantee(self._ledger, self.noise, self.people.visits or "")
@@ -335,11 +239,6 @@ class LinearBandit(Bandit):
         >>> bandit.guarantee.epsilon, bandit.guarantee.releases[0].scope
         (1.0, 'log, window 1')
         """
-        X, y = numbers("rows", rows), numbers_or_nan(rewards)
-        if X.ndim != 2 or X.shape[1] != self.dim or y.shape != X.shape[:1]:
-            raise ValueError(
-                f"expected rows (n, {self.dim}) and as many rewards, got {X.shape} and {y.shape}"
-            )
         if not isinstance(self._recipe, InformationWeighted):
             raise ValueError("an old log is learnt from under joint trust, and not by 'descent'")
         if self.visitors is not None and not public:
@@ -347,7 +246,7 @@ class LinearBandit(Bandit):
                 "People(visits=...) protects all that a person does, and who is in an old log may "
                 "come again: say People(rounds=k), or use a log that is public"
             )
-        X, y, fine = history.bounded(X, y, self.norm_bound, self.reward_range)
+        X, y, fine = history.bounded(rows, rewards, self.dim, self.norm_bound, self.reward_range)
         with self._live:
             if self.rounds or self._window is not None or self._belief.windows:
                 raise ValueError("an old log comes before the first decision, and once")
@@ -364,7 +263,7 @@ class LinearBandit(Bandit):
     def _schedule(self) -> Schedule:
         return Schedule(self._estimator, self.horizon, self.people.shares)
 
-    def _into_window(self, rows: Array, rewards: Array, rounds: Any) -> None:
+    def _fold(self, rows: Array, rewards: Array, rounds: Any) -> None:
         assert self._window is not None
         if self.holdout is None:
             self._window.fold(rows, rewards)

@@ -3,7 +3,7 @@
 Each has `choose(features, coins)` and `probabilities(features)`, the exact distribution of the
 former; features are (n, actions, dim), one uniform coin decides a round whatever the number of
 actions. Scores are always one product (actions, dim) @ (dim,) per round, so that both see the same
-bits. Policies are immutable and public: `to_dict` and `policy_from` carry them anywhere.
+bits. Policies are immutable and public: `to_dict` shows all that they hold.
 
     name           policy of the next window, from the belief
     ucb            greedy, but optimistic in a few rounds of the window
@@ -56,14 +56,8 @@ def scores(features: Array, weights: Array) -> Array:  # (..., actions, dim), (.
     return np.asarray(np.matmul(features, weights[..., None])[..., 0])
 
 
-_KINDS: dict[str, type["Public"]] = {}
-
-
 class Public:
-    """Immutable arrays and numbers that anybody may see; to plain values and back."""
-
-    def __init_subclass__(cls) -> None:
-        _KINDS[cls.__name__] = cls
+    """Immutable arrays and numbers that anybody may see, as plain values too."""
 
     def __post_init__(self) -> None:
         for name, item in vars(self).items():
@@ -73,7 +67,7 @@ class Public:
                 object.__setattr__(self, name, fixed)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; `policy_from` brings the policy back."""
+        """Plain values, ready for JSON."""
         own = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
         return {"kind": type(self).__name__, **own}
 
@@ -103,37 +97,12 @@ class PlainPolicy(Public, ABC):
         """The probability of each action in many rounds."""
 
 
-def policy_from(record: dict[str, Any]) -> Any:
-    """The policy that `to_dict` wrote.
-
-    >>> policy_from(Greedy(np.array([1.0, 0.0])).to_dict()).mean
-    array([1., 0.])
-    """
-    kind = _KINDS.get(record.get("kind", "")) if isinstance(record, dict) else None
-    if kind is None:
-        raise ValueError(f"not a policy: its kind must be one of {', '.join(_KINDS)}")
-    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
-    if set(record) != {"kind", *names}:
-        raise ValueError(f"a policy of kind {kind.__name__} holds {', '.join(names)}")
-    return kind(**{name: _from_plain(record[name]) for name in names})
-
-
 def _plain(item: Any) -> Any:
     if isinstance(item, np.ndarray):
         return item.tolist()
     if isinstance(item, tuple):
         return [_plain(each) for each in item]
     return item.to_dict() if isinstance(item, Public) else item
-
-
-def _from_plain(item: Any) -> Any:
-    if isinstance(item, dict):
-        return policy_from(item)
-    if isinstance(item, list):
-        if all(isinstance(each, dict) for each in item):
-            return tuple(policy_from(each) for each in item)
-        return np.array(item, dtype=np.float64)
-    return item
 
 
 @value

@@ -1,19 +1,26 @@
-"""What a bandit expects of rows, and what each feature adds; from released values alone.
+"""What a bandit says of the world: expected rewards, effects, worth; from released values alone.
 
 Estimates and intervals are those of the posterior under a prior so wide that it neither shortens
 theta nor narrows intervals. `theta`, by which the policy chooses, is shorter where little is known.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, row_norms
+from discreet.arrays import Array, finite, row_norms
 from discreet.bandits.belief import Belief
+from discreet.bandits.holdout import Holdout
+from discreet.bandits.parts import Model
+from discreet.bandits.window import expected
+from discreet.evaluation.worth import CONFIDENCE, Totals, Value, needed, values
+from discreet.features import FeatureMap
 from discreet.least_squares.posterior import root
+from discreet.links import link as link_named
 
 LEVEL = 0.95
 WIDE = 4.0  # |theta| of the prior behind intervals, in units of the largest reward: hardly any
@@ -121,3 +128,111 @@ def effects(
         Effect(name, scale * w, scale * (w - z * e), scale * (w + z * e))
         for name, w, e in zip(names, weights.tolist(), errors.tolist(), strict=True)
     )
+
+
+class Reading:
+    """What anybody may read of a linear bandit: it is made of what was released."""
+
+    dim: int
+    horizon: int | None
+    norm_bound: float
+    reward_range: tuple[float, float]
+    model: Model
+    holdout: Holdout | None
+    _scale: float  # the largest reward
+    _belief: Any
+    _totals: tuple[Totals, ...]
+
+    @property
+    def belief(self) -> Any:
+        """What the releases so far say about theta: immutable, and safe to publish."""
+        return self._belief
+
+    @property
+    def totals(self) -> tuple[Totals, ...]:
+        """Number and sum of the rewards of each closed window, as released."""
+        return self._totals
+
+    @property
+    def theta(self) -> Array:
+        """The released weights, for features and rewards in the user's units; safe to publish."""
+        return np.asarray(self._belief.weights * (self.reward_unit / self.norm_bound))
+
+    @property
+    def intercept(self) -> float:
+        """What the prediction <phi, theta> lacks: 0 unless 0 is off the middle of the rewards."""
+        return self.reward_middle + self.reward_unit * float(
+            getattr(self._belief, "intercept", 0.0)
+        )
+
+    @property
+    def reward_middle(self) -> float:
+        """Of the rewards, where predictions are linear and have an intercept."""
+        if not self._belief.constant or self.model.link != "identity":
+            return 0.0
+        return expected(self.reward_range, self.model.typical_reward)
+
+    @property
+    def reward_unit(self) -> float:
+        """Of the belief's predictions, in the user's."""
+        if self.model.link != "identity":
+            return 1.0
+        low, high = self.reward_range
+        return (high - low) / 2 if self._belief.constant else self._scale
+
+    def predict(self, features: ArrayLike, *, level: float = LEVEL) -> Prediction:  # (n, dim)
+        """Expected rewards of rows, and credible intervals; safe to publish for public rows.
+
+        The rows are the caller's: a prediction for a person's own features tells about them.
+        """
+        rows = finite("features", features)
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise ValueError(f"features must have shape (n, {self.dim}), got {rows.shape}")
+        nu = link_named(self.model.link).mean
+        return self._weights.predicted(rows, nu, self.reward_range, level)
+
+    @property
+    def _weights(self) -> Weights:
+        return Weights.of(
+            self._belief, self.reward_unit / self.norm_bound, self.reward_unit, self.reward_middle
+        )
+
+    def summary(self, feature_map: FeatureMap | None = None, *, level: float = LEVEL) -> Summary:
+        """What each feature adds to the expected reward, with credible intervals; print it.
+
+        With a feature map under its names, and as much as the feature can add: a number at the top
+        of its range, a category where it applies. Without one, weights of single features.
+        """
+        if feature_map is not None and feature_map.dim != self.dim:
+            raise ValueError(f"this map has {feature_map.dim} features, the bandit {self.dim}")
+        names = [f"x{i}" for i in range(self.dim)] if feature_map is None else feature_map.names
+        scale = 1.0 if feature_map is None else feature_map.scale
+        return self._weights.summary(names, scale, level)
+
+    def values(self, confidence: float = CONFIDENCE) -> tuple[Value, ...]:
+        """What the policy was worth after each release, in the user's units; safe to publish.
+
+        The intervals of all windows hold together with probability `confidence`.
+        """
+        return values(
+            self._totals,
+            self.reward_range,
+            held_out=self._held_fraction,
+            horizon=self.horizon,
+            confidence=confidence,
+        )
+
+    @property
+    def value(self) -> Value | None:
+        """What a decision earns, under the policy and held out; None before the first release."""
+        found = self.values()
+        if not found or found[-1].proved is not None or self.holdout is None:
+            return found[-1] if found else None
+        forecast = needed(
+            self._totals, self.reward_range, held_out=self._held_fraction, horizon=self.horizon
+        )
+        return replace(found[-1], needed=forecast)
+
+    @property
+    def _held_fraction(self) -> float:
+        return 0.0 if self.holdout is None else self.holdout.fraction

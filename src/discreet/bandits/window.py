@@ -200,8 +200,8 @@ class Transform:
     def one_by_one(self, zero: float) -> tuple[Array, int, Callable[[Array, float], None]]:
         """An array, and a function that writes [v; weight; reward; 1] of a row to it, from a place.
 
-        The reward is written from `zero` on. The same as `rows`; for one row numpy takes longer to begin than to compute, so all that
-        does not depend on the row is looked up here, once.
+        The reward is written from `zero` on. The same as `rows`; for one row numpy takes longer to
+        begin than to compute, so all that does not depend on the row is looked up here, once.
         """
         d = len(self.mean)
         k, factors, constants = self._products

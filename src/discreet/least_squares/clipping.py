@@ -1,6 +1,7 @@
 """Weights of long rows, and residuals clipped where that costs least."""
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,12 @@ def clipped_normal(clip: Any) -> tuple[Any, Any]:
     return slope, slope - 2 * clip * density + 2 * clip**2 * tail
 
 
+@cache
+def _candidates() -> tuple[Array, Array]:
+    """Slope and second moment at each of CLIPS: with the first call, scipy.special takes long."""
+    return clipped_normal(CLIPS)
+
+
 def least_error_clip(noise_std: float, rows_per_dimension: float) -> float:
     """The bound c, in standard deviations, with the least variance of the estimate.
 
@@ -64,9 +71,6 @@ def least_error_clip(noise_std: float, rows_per_dimension: float) -> float:
     >>> least_error_clip(1.0, 1e6), least_error_clip(100.0, 1e2)
     (4.0, 0.5)
     """
-    slope, second = _CLIPPED
+    slope, second = _candidates()
     cost = ((noise_std * CLIPS) ** 2 + second * rows_per_dimension) / slope**2
     return float(CLIPS[np.argmin(cost)])
-
-
-_CLIPPED = clipped_normal(CLIPS)

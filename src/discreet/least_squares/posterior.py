@@ -116,8 +116,8 @@ def log_evidence(
     """log p(observations) under n priors, up to what no prior changes (Bishop 3.86).
 
     (weighted' S_N weighted + log |S_0^-1| - log |S_N^-1|) / 2, where S_0^-1 = p I + (q - p) v v'
-    for each p of `priors` and q of `prior_along`, and v = `along`, no longer than 1: by eigenvectors
-    of `precision`, Sherman and Morrison's formula and the determinant lemma.
+    for each p of `priors` and q of `prior_along`, and v = `along`, no longer than 1: by the
+    eigenvectors of `precision`, Sherman and Morrison's formula and the determinant lemma.
     """
     values, vectors = np.linalg.eigh(precision)
     w, v = vectors.T @ weighted, vectors.T @ along

@@ -39,8 +39,8 @@ class Whitening:
         """M = (d G~)^(-1/2): rows of second moment G~ have mean square length 1.
 
         G~ is `gram` with eigenvalues of at least `floor` (one number, or a matrix of which each
-        eigenvector takes its quadratic form) and at least max / condition^2, plus `ridge` and `even`
-        times their mean.
+        eigenvector takes its quadratic form) and at least max / condition^2; plus `ridge`, and
+        `even` times their mean.
         """
         values, vectors = np.linalg.eigh(gram)
         least = (
