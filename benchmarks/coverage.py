@@ -272,7 +272,7 @@ def tail(values: Array, middle: Callable[[Array], np.floating]) -> list[str]:
 # -- labels of linear regression -----------------------------------------------------------------
 
 ARMS = 4
-LABEL_SEEDS = range(2000, 2016)
+LABEL_SEEDS = range(2000, 2030)
 LABEL_ROWS = (3_000, 10_000, 30_000)
 
 

@@ -282,23 +282,26 @@ def told(log, tmp_path, kind):
 
 @pytest.mark.parametrize("column", ["action", "reward", "age"])
 @pytest.mark.parametrize("in_batches", [False, True])
-def test_logs__text_that_is_no_utf_8_is_one_row(column, in_batches):
+@pytest.mark.parametrize("encoded", [False, True])
+def test_logs__text_that_is_no_utf_8_is_one_row(column, in_batches, encoded):
     """Arrow quoted the cell, and nobody's row was read."""
     log = {**coins(60), "age": np.arange(60)}
     cells = [str(each).encode() for each in log[column][1:]]
-    log[column] = pa.Array.from_buffers(
-        pa.string(), 60, pa.array([b"\xff1", *cells], pa.binary()).buffers()
-    )
-    table = pa.table(log)
-    ages = []
+    seen = []
+    for first in (b"\xff1", b"01"):
+        buffers = pa.array([first, *cells], pa.binary()).buffers()
+        text = pa.Array.from_buffers(pa.string(), 60, buffers)
+        table = pa.table({**log, column: text.dictionary_encode() if encoded else text})
 
-    def policy(contexts):
-        ages.extend(contexts["age"])
-        return np.tile([0.0, 1.0], (len(contexts), 1))
+        def policy(contexts):
+            seen.append(contexts["age"])
+            return np.tile([0.0, 1.0], (len(contexts), 1))
 
-    source = iter(table.to_batches()) if in_batches else table
-    assert run(source, policy, model="none", propensity=0.5).decisions == 60
-    assert ages[0] == ("\ufffd1" if column == "age" else 0)
+        source = iter(table.to_batches()) if in_batches else table
+        assert run(source, policy, model="none", propensity=0.5).decisions == 60
+    assert seen[0].dtype == seen[1].dtype
+    assert list(seen[0])[1:] == list(seen[1])[1:]
+    assert seen[0][0] == ("\ufffd1" if column == "age" else 0)
 
 
 @pytest.mark.parametrize("kind", ["columns", "frame", "csv", "arrow", "parquet", "json"])

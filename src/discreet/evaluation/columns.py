@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array, number
-from discreet.frames import frame_of, items_in
+from discreet.frames import TEXT, frame_of, items_in, kind_of
 
 BATCH = 2**16  # rows of a .csv file that are in memory at a time
 TRUTHS = {"true": 1.0, "false": 0.0}  # as pandas writes them
@@ -47,13 +47,13 @@ def in_pandas(table: Any) -> Any:
     """A table as one of pandas; of text that is not UTF-8 what can be read, one cell's own."""
     if not type(table).__module__.startswith("pyarrow"):
         return table.to_pandas() if hasattr(table, "to_pandas") else table
+    import pyarrow
+
     table = frame_of(table).to_native()
     for at, name in enumerate(table.column_names):
-        try:
-            table.column(at).validate(full=True)
-        except ValueError:
+        if kind_of(table.column(at)) == TEXT:  # all of them alike: no cell decides on a type
             found = [_replaced(each) for each in items_in(table.column(at))]
-            table = table.set_column(at, name, [found])
+            table = table.set_column(at, name, pyarrow.array(found, pyarrow.string()))
     return table.to_pandas()
 
 

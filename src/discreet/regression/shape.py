@@ -32,10 +32,8 @@ EXACT = 400.0  # rho mu from which rows are shorter: the noise of labels exceeds
 CONDITION = 16.0  # no direction is stretched more than this against another
 LEAST_EIGENVALUE = 0.05  # of H, relative to the mean: noise may leave none
 BESIDE = 0.3  # weight of the sum of rows, and of that of lengths, beside a Gram matrix
-EVEN, EVEN_STD = (
-    0.9,
-    0.1,
-)  # what is expected of q: 1 on a sphere, .8 for normal rows, less for tails
+EVEN = 0.9  # what is expected of q: 1 on a sphere, .8 for normal rows, less for tails
+EVEN_STD = 0.1  # of that
 
 
 @dataclass(frozen=True)
