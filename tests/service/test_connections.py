@@ -212,6 +212,26 @@ def test_requests_that_come_together_are_answered_in_their_order(patient):
         assert found.count(b"x-request-id: ") == 4
 
 
+@pytest.mark.parametrize("call", ["GET /healthz", "POST /v1/bandits/b/learn"])
+def test_a_connection_waits_for_its_next_request_longer_than_for_headers(
+    patient, monkeypatch, call
+):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
+    before = protocols(patient)
+    request = f"{call} HTTP/1.1\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+    with opened(patient.port, request) as idle:
+        idle.recv(4096)
+        time.sleep(0.6)
+        idle.sendall(request)
+        assert idle.recv(4096).startswith(b"HTTP/1.1 ")
+        (protocol,) = protocols(patient) - before
+        protocol.timeout_keep_alive = 0.5
+        idle.sendall(request)
+        assert idle.recv(4096).startswith(b"HTTP/1.1 ")
+        idle.settimeout(4.0)
+        assert is_closed(idle)
+
+
 def test_what_follows_a_request_that_is_no_http_does_not_get_it_answered_late(patient):
     with opened(
         patient.port, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n\x00garbage\r\n\r\n"

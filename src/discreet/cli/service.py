@@ -155,7 +155,8 @@ def backup(
 
 _QUESTION = (
     "Rewards of windows that are open in the backup are discarded unread, and decision tokens from "
-    "before no longer count. Go on?"
+    "before no longer count. A bandit that protects people is charged to its population once more; "
+    "without one, or where that has no room, it learns no more. Go on?"
 )
 
 
@@ -170,7 +171,9 @@ def restore(
     A database from a backup must not simply go on: noise of its open windows
     would be used twice, and what it hid could be computed. This discards
     open windows unread, and replays from the folder of secrets what must not
-    be forgotten: charges, limits, revoked keys, retired bandits.
+    be forgotten: charges, limits, revoked keys, retired bandits. A bandit
+    that protects people ("unit": "person") may count some of them again, so
+    its population is charged once more; in none it comes back retired.
 
     Put the backup in the place of the store first, and stop all servers.
     """

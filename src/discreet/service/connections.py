@@ -154,19 +154,19 @@ class Guarded(HttpToolsProtocol):
         super().data_received(data)
         self._is_parsing = False
         cycle, self._parsed = self._parsed, None
+        is_idle = cycle is None and (self.cycle is None or self.cycle.response_complete)
         if cycle is not None and not self.transport.is_closing():
             self._begin(cycle)
         if self.transport.is_closing():
             return
         if self._other_bytes > HEADER_BYTES:
             self._give_up()
-        elif self.cycle is None or self.cycle.response_complete:
+        elif self._in_headers or is_idle:
             self._expect(HEADER_SECONDS)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_headers = True
-        self._expect(HEADER_SECONDS)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A line of the headers; those after a body are dropped."""

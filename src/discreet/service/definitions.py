@@ -119,6 +119,18 @@ def _checked_local(definition: Definition) -> None:
         raise ValueError(f"{trust} takes no horizon, and no link but 'identity'")
 
 
+def assert_meant(definition: Definition) -> None:
+    """Raise if something stands in a new definition that would mean nothing: older ones may have
+    it."""
+    privacy, (low, high) = definition.privacy, definition.reward.range
+    if privacy.visits is not None and privacy.unit != "person":
+        raise invalid("privacy.visits belongs to unit 'person'")
+    if privacy.contributions != 1 and privacy.unit == "person":
+        raise invalid("unit 'person' covers all visits: leave out privacy.contributions")
+    if not math.isfinite(high - low):
+        raise invalid("reward.range is too wide")
+
+
 def mu_squared(definition: Definition) -> float:
     """What the bandit costs each person over its whole life, as mu^2; inf without privacy."""
     privacy = definition.privacy

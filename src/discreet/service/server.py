@@ -357,6 +357,7 @@ class Server:
                 if known.normalised().decode() == text:
                     return False, None
                 raise Problem("other-definition")
+            definitions.assert_meant(definition)
             privacy = definition.privacy
             about: dict[str, Any] = {"bandit": name}
             if privacy.population is not None:
