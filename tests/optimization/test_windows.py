@@ -144,3 +144,37 @@ def test_theta__is_found_where_steep_directions_hide_in_the_noise(seed):
     for x, label in zip(X[:T], y[:T], strict=True):
         learner.learn(x, label)
     assert np.mean((X @ (learner.theta - theta)) ** 2) < 0.01 * np.mean((X @ theta) ** 2)
+
+
+def test_selection__all_choices_of_a_window_together_cost_what_is_booked():
+    """k selections of bounded range 2 D / s: k (2 D / s)^2 / 8 of zCDP."""
+    learner = StreamingFrankWolfe(LpBall(1, 40), 20_000, 8.0, 1e-5, noise=SeededNoise(0))
+    arms = learner._direction._arms
+    most = 0
+    for end in arms.ends[:-1]:
+        arms.advance(end)
+        release = arms.guarantee.releases[-2]
+        k = int(release.what.split()[0])
+        most = max(most, k)
+        assert k * (2 * release.sensitivity / release.scale) ** 2 / 8 == pytest.approx(release.rho)
+    assert most > 3
+
+
+@pytest.mark.parametrize("length", [0.1, 1.0, 3.0])
+def test_take__the_slope_along_a_step_is_bounded_however_long_the_step_is(length):
+    learner = StreamingFrankWolfe(LpBall(1, 4, 2.0), 400, 1.0, 1e-5, noise=SeededNoise(0))
+    arms = learner._direction._arms
+    arms._step[0] = length * np.array([0.5, -0.5, 0.0, 0.0])
+    for sign in (1.0, -1.0):
+        before = arms._sums.copy()
+        arms.take(0, np.array([1.0, -1.0, 1.0, 1.0]), sign)
+        moved = np.abs(arms._sums - before)[0]
+        assert moved[-2] == pytest.approx(arms.bound)
+        assert moved[:4] == pytest.approx(np.full(4, arms.bound))
+
+
+@pytest.mark.parametrize("domain", [Ball(2), LpBall(1.5, 2), Cube(2)], ids=str)
+def test_row__that_is_a_little_too_long_is_shortened_too(domain):
+    problem = StreamingFrankWolfe(domain, 100, 1.0, noise=SeededNoise(0)).problem
+    for x in ([0.9, 0.9], [3.0, -4.0]):
+        assert np.linalg.norm(problem.row(x), problem.q) == pytest.approx(1.0)

@@ -159,3 +159,14 @@ def test_noisy_sum__a_term_that_changes_calls_is_rounded_in_both_and_that_is_cov
     apart = np.linalg.norm(here - there)
     assert apart == pytest.approx(2 * spacing * math.sqrt(dim))
     assert apart <= total.release.sensitivity - total.sensitivity
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+def test_noisy_sum__what_is_not_finite_is_refused_and_changes_nothing(odd):
+    total = NoisySum(2, sensitivity=1.0, mu=1.0, noise=SeededNoise(0))
+    before = total._value.copy()
+    with pytest.raises(ValueError, match="finite"):
+        total.add(np.array([0.0, odd]))
+    with pytest.raises(ValueError, match="finite"):
+        total.publish(np.array([0.0, odd]))
+    assert np.array_equal(total.publish(), before)

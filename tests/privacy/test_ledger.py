@@ -342,3 +342,45 @@ def test_guarantee__of_shuffled_reports_at_delta_zero_is_what_they_cost_without_
 
 def test_guarantee__what_no_grid_can_hold_is_not_composed_numerically():
     assert _numeric_epsilon([gaussian(0.5), laplace(0.1), laplace(60.0)], 1e-6) == math.inf
+
+
+def test_spent__is_of_the_dearest_scope_whichever_came_last():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    mu = ledger.budget.mu
+    for fraction, scope in ((0.7, "dear"), (0.2, "cheap")):
+        ledger.spend(gaussian(mu * math.sqrt(fraction), scope))
+    assert ledger.spent() == pytest.approx(0.7)
+    with pytest.raises(BudgetSpent):
+        ledger.spend(gaussian(mu * math.sqrt(0.4)))
+
+
+def test_including__nothing_under_a_closed_ledger():
+    with Ledger(Budget(1.0, 1e-6)) as ledger:
+        pass
+    with pytest.raises(BudgetSpent, match="closed"):
+        ledger._including(gaussian(0.01))
+
+
+def test_shuffled__several_reports_of_a_person_need_more_of_each_batch():
+    crowd = Shuffled()
+    one, three = (crowd.batch(20_000, 1.0, 1e-6).report_epsilon(k) for k in (1, 3))
+    about = {"mechanism": "ball", "crowd": 10_000, "scope": "batch 1", **ABOUT}
+    ledger = Ledger(Budget(1.0, 1e-6, 3), "shuffled")
+    assert ledger.share(Release.channel(three, **about)) == 1.0
+    assert ledger.share(Release.channel(one, **about)) == math.inf
+
+
+def test_local_epsilon__of_all_reports_of_a_person():
+    promise = Ledger(Budget(1.0, 1e-6, 3), "shuffled").guarantee(
+        trust="shuffled", crowd=Shuffled(local_epsilon=2.0)
+    )
+    assert promise.local_epsilon == 6.0
+
+
+def test_from_dict__a_promise_that_its_releases_break_is_refused():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.spend(gaussian(ledger.budget.mu))
+    record = ledger.guarantee().to_dict()
+    assert Guarantee.from_dict(record).releases == ledger.releases
+    with pytest.raises(ValueError, match="cost more"):
+        Guarantee.from_dict({**record, "releases": 2 * record["releases"]})

@@ -66,3 +66,13 @@ def test_gaussian__is_what_an_independent_accountant_says():
     accountant.compose(dp_accounting.GaussianDpEvent(2.0))
     release = Release.gaussian(sensitivity=1.0, scale=2.0, **ABOUT)
     assert accountant.get_delta(1.0) == pytest.approx(gaussian_delta(1.0, release.mu), rel=1e-3)
+
+
+def test_composed__what_all_rows_saw_adds_to_the_dearest_scope():
+    scopes = (None, "a", "b", "a")
+    parts = [Release.gaussian(sensitivity=s, scale=1.0, scope=scope, **ABOUT)
+             for s, scope in zip((0.3, 0.4, 0.6, 0.5), scopes, strict=True)]  # fmt: skip
+    whole = Release.composed(parts, what="all")
+    dearest = 0.4**2 + 0.5**2  # that of "a"
+    assert whole.mu == pytest.approx(math.sqrt(0.3**2 + dearest))
+    assert whole.rho == pytest.approx((0.3**2 + dearest) / 2)

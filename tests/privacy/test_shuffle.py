@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.privacy import BallChannel, Shuffled, shuffle
+from discreet.privacy.gaussian import gaussian_delta, gaussian_mu
 from discreet.privacy.shuffle import (
     LARGEST_BATCH,
     PlannedBatch,
@@ -260,3 +261,22 @@ def test_planned_batch__a_fraction_that_was_not_said_is_the_least_and_none_is_ze
         PlannedBatch(**batch, local_epsilon=8.0, honest_fraction=0.0)
     with pytest.raises(ValueError, match="fractions of a batch"):
         Shuffled(minimum=1.5)
+
+
+def test_batch_keeps_promise__several_batches_together_cost_no_more():
+    """What the docstring needs, on a grid of its own: each below a Gaussian that fails with t."""
+    epsilon, delta, n, reports = 3.0, 0.01, 50, 10
+    each = batch_local_epsilon(epsilon, delta, n, reports=reports)
+    mu = gaussian_mu(epsilon, 0.9 * delta) / math.sqrt(reports)
+    t = 0.1 * delta / reports
+    for e in np.linspace(0.0, each, 90):
+        assert shuffled_delta(e, each, n) <= t + (1 - t) * gaussian_delta(e, mu)
+    assert gaussian_delta(epsilon, mu * math.sqrt(reports)) + reports * t <= delta * (1 + 1e-9)
+
+
+def test_planned_batch__no_report_costs_more_by_itself_than_was_said():
+    batch = Shuffled(local_epsilon=0.5).batch(10**6, 1.0, 1e-6)
+    assert batch.report_epsilon(1) == 0.5
+    assert batch.keeps_promise(0.5, 1)
+    assert not batch.keeps_promise(0.6, 1)  # although the crowd would hide it
+    assert batch_keeps_promise(1.0, 1e-6, 0.6, batch.honest)
