@@ -225,17 +225,17 @@ class Ucb(Deterministic):
         """<phi, mean> + width |root' phi|."""
         wide = features.dot(self.root) if features.ndim == 2 else np.matmul(features, self.root)
         wide *= wide
-        bonus = scores(wide, self._ones)
+        bonus = scores(wide, self._weight)
         np.sqrt(bonus, bonus)
-        bonus *= self.width
         bonus += scores(features, self.mean)
         return bonus
 
     @cached_property
-    def _ones(self) -> Array:
-        ones = np.ones(self.root.shape[1])
-        ones.setflags(write=False)
-        return ones
+    def _weight(self) -> Array:
+        """Of squares in the square of what is added."""
+        weight = np.full(self.root.shape[1], self.width**2)
+        weight.setflags(write=False)
+        return weight
 
 
 @value
