@@ -42,7 +42,7 @@ class Stage:
     rounds: int  # before this window
     size: int  # decisions of the window
     first: int  # decisions of the first window
-    rng: np.random.Generator  # of this window
+    rng: Callable[[], np.random.Generator]  # makes that of this window, for a policy that draws
     previous: Policy  # of the last window
     last: bool = False  # whether nothing follows that this window's release could serve
 
@@ -249,7 +249,7 @@ class Thompson(PlainPolicy):
     def following(cls, stage: Stage) -> Policy:
         """Draws of the posterior."""
         belief = stage.belief
-        normal = stage.rng.standard_normal((DRAWS, len(belief.mean)))
+        normal = stage.rng().standard_normal((DRAWS, len(belief.mean)))
         root, _ = belief.split(belief.root)
         return cls(belief.weights + normal @ root.T)
 

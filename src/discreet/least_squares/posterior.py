@@ -103,7 +103,7 @@ def information(design: Array, observed: Array, noise_covariance: Array) -> Arra
     """Phi' N^-1 [Phi, t], (d, d + 1), of  observed = design theta + noise."""
     ridge = 1e-12 * max(float(np.trace(noise_covariance)), 1e-12)
     N = noise_covariance + ridge * np.eye(len(noise_covariance))
-    right = np.column_stack([design, observed])
+    right = np.concatenate([design, observed[:, None]], axis=1)
     try:
         return np.asarray(design.T @ np.linalg.solve(N, right))
     except np.linalg.LinAlgError:  # singular by rounding
