@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.least_squares.whitening import half_power, power
+from discreet.least_squares.whitening import power
 
 KNOWN = 30.0  # times the first prior's precision: what counts as known
 STEPS = 7  # of expectation-maximisation
@@ -52,8 +52,9 @@ class Posterior:
 
     @property
     def root(self) -> Array:
-        """A with covariance = A A', as `root` of it."""
-        return half_power(self.precision + self.prior, -0.5)
+        """A with covariance = A A', by one eigendecomposition for both."""
+        values, vectors = np.linalg.eigh(self.precision + self.prior)
+        return np.asarray(vectors / np.sqrt(np.maximum(values, 1e-14 * values[-1])))
 
     @cached_property
     def mean(self) -> Array:
