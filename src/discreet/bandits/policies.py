@@ -199,15 +199,14 @@ class Greedy(Deterministic):
 @value
 @dataclass(frozen=True)
 class Ucb(Deterministic):
-    """The best action if each were as good as it can be: <phi, mean> + width |root' phi + offset|.
+    """The best action if each were as good as it can be: <phi, mean> + width |root' phi|.
 
-    An intercept is the same for all actions, but its error is not independent of theta's.
+    An intercept is the same for all actions: its error speaks for none of them.
     """
 
     mean: Array  # (d,)
-    root: Array  # (d, k); the variance of <phi, theta> plus an intercept is |root' phi + offset|^2
+    root: Array  # (d, k); the variance of <phi, theta> is |root' phi|^2
     width: float = 1.0  # standard deviations by which it is optimistic
-    offset: Array | float = 0.0  # (k,)
 
     @classmethod
     def following(cls, stage: Stage) -> Policy:
@@ -217,8 +216,8 @@ class Ucb(Deterministic):
             return Greedy(belief.weights)
         first = stage.first if belief.may_clip else TUNING.unclipped_tries * stage.first
         tries = max(first, TUNING.tries * len(belief.mean))
-        root, offset = belief.optimistic_root(TUNING.optimism)
-        optimist = cls(belief.weights, root, TUNING.optimism, offset)
+        root = belief.optimistic_root(TUNING.optimism)
+        optimist = cls(belief.weights, root, TUNING.optimism)
         return Mixed(min(TUNING.exploring, tries / stage.size), optimist, Greedy(belief.weights))
 
     def values(self, features: Array) -> Array:
