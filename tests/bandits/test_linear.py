@@ -110,7 +110,7 @@ def test_thompson__draws_from_the_belief():
         bandit._belief, covariance=turn @ np.diag([1, 0.1, 1e-3, 1e-4]) @ turn.T,
         mean=THETA, windows=1,
     )  # fmt: skip
-    stage = Stage(narrow, 50, 100, 50, np.random.default_rng(1), bandit.policy)
+    stage = Stage(narrow, 50, 100, 50, lambda: np.random.default_rng(1), bandit.policy)
     draws = POLICIES["thompson"](stage).draws
     z = (draws - THETA) @ turn / np.sqrt([1, 0.1, 1e-3, 1e-4])
     assert z.shape == (64, D)

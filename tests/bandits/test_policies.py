@@ -288,7 +288,7 @@ def test_ucb__explores_as_many_first_windows_as_residuals_need(may_clip, times):
     first = 2 * TUNING.tries * D
 
     def exploring(size):
-        return Ucb.following(Stage(belief, 500, size, first, RNG, Uniform())).fraction
+        return Ucb.following(Stage(belief, 500, size, first, lambda: RNG, Uniform())).fraction
 
     assert exploring(10_000) == pytest.approx(times * first / 10_000)
     assert exploring(first) == TUNING.exploring  # never more than this part of a window
@@ -296,7 +296,7 @@ def test_ucb__explores_as_many_first_windows_as_residuals_need(may_clip, times):
 
 def test_ucb__explores_no_more_where_nothing_follows_that_could_use_it():
     belief = Belief.prior(D, 0.1)
-    stage = Stage(belief, 500, 1000, 50, RNG, Uniform(), last=True)
+    stage = Stage(belief, 500, 1000, 50, lambda: RNG, Uniform(), last=True)
     assert type(Ucb.following(stage)) is Greedy
     kinds = []
     bandit = LinearBandit(D, 400, 1.0, seed=0, noise=SeededNoise(0))

@@ -176,8 +176,8 @@ class Belief:
         """covariance = root root'."""
         return root_of(self.covariance)
 
-    def optimistic_root(self, width: float) -> tuple[Array, Array]:  # (features, d), (d,)
-        """A and a: the prediction for phi has the variance |A' phi + a|^2.
+    def optimistic_root(self, width: float) -> Array:  # (features, d)
+        """A: <phi, weights> has the variance |A' phi|^2.
 
         A unit row of an unknown direction may be worth `radius`, at `width` standard deviations;
         the prior of many dimensions alone would expect less.
@@ -185,7 +185,7 @@ class Belief:
         d = len(self.mean)
         fewer = self.radius * math.sqrt(d / min(d, width**2))
         prior = self.prior_precision(fewer)
-        return self.split(self.posterior.with_prior(prior).root)
+        return self._features(self.posterior.with_prior(prior).root)
 
     def split(self, matrix: Array) -> tuple[Array, Array]:
         """[phi; constant] @ matrix = phi @ first + second."""

@@ -351,6 +351,7 @@ class WeightedWindow(EstimatorWindow):
         pairs = np.append((first, second), [[weight, one, reward], [one, one, one]], axis=1)
         self._pairs = pairs + place  # writable: `take` copies indices that are not
         self._terms = np.empty(self._pairs.shape)
+        self._one, self._other = self._terms
         self._scale = estimator.scale
         self._half_life = estimator.model.half_life
         self._blocks = estimator.structure
@@ -386,13 +387,12 @@ class WeightedWindow(EstimatorWindow):
 
     def fold_one(self, row: Array, reward: float) -> None:
         """`fold` for one row, which is not held out; the learner holds its guard."""
-        terms = self._terms
-        one, other = terms
+        one = self._one
         self._write(row, reward)
         # mode="clip" for speed only. (BLAS's dspr gains no more than .2 microseconds, and
         # scipy.linalg takes 80 milliseconds to import.)
-        self._entries.take(self._pairs, None, terms, "clip")
-        np.multiply(one, other, one)
+        self._entries.take(self._pairs, None, self._terms, "clip")
+        np.multiply(one, self._other, one)
         np.multiply(one, self._factors, one)
         self.total._add(one)
 

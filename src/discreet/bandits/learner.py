@@ -195,7 +195,7 @@ class Bandit(Edge, Rounds, ABC):
             if self.rounds >= self._end:
                 self._turn()
             t, policy = self.rounds, self.policy
-            coin = self._rng.random() if self.holdout is None else self._coin(t)
+            coin = self._rng.random() if self.holdout is None else float(self._coins(t, 1)[0])
             action = policy.choose_one(offered, coin)
             decision = Decision(t, action, offered[action], self._run, offered, policy)
             self.rounds = t + 1
@@ -238,10 +238,6 @@ class Bandit(Edge, Rounds, ABC):
                 self.rounds = t + end - done
                 done = end
         return Decisions(rounds, actions, rows, self._run, offered, tuple(policies))
-
-    def _coin(self, t: int) -> float:
-        """What decides round t."""
-        return float(self._coins(t, 1)[0])
 
     def _coins(self, t: int, n: int) -> Array:
         """What decides n rounds from t on."""

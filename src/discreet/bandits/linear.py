@@ -326,7 +326,7 @@ class LinearBandit(Reading, Bandit):
             rounds=self.rounds,
             size=size or self.rounds,
             first=self._estimator.first,
-            rng=np.random.default_rng(
+            rng=lambda: np.random.default_rng(
                 np.random.SeedSequence(self._entropy, spawn_key=(belief.windows,))
             ),
             previous=self.policy if self.holdout is None else self.policy.other,  # type: ignore[attr-defined]

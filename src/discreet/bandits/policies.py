@@ -42,7 +42,7 @@ class Stage:
     rounds: int  # before this window
     size: int  # decisions of the window
     first: int  # decisions of the first window
-    rng: np.random.Generator  # of this window
+    rng: Callable[[], np.random.Generator]  # makes that of this window, for a policy that draws
     previous: Policy  # of the last window
     last: bool = False  # whether nothing follows that this window's release could serve
 
@@ -199,15 +199,14 @@ class Greedy(Deterministic):
 @value
 @dataclass(frozen=True)
 class Ucb(Deterministic):
-    """The best action if each were as good as it can be: <phi, mean> + width |root' phi + offset|.
+    """The best action if each were as good as it can be: <phi, mean> + width |root' phi|.
 
-    An intercept is the same for all actions, but its error is not independent of theta's.
+    An intercept is the same for all actions: its error speaks for none of them.
     """
 
     mean: Array  # (d,)
-    root: Array  # (d, k); the variance of <phi, theta> plus an intercept is |root' phi + offset|^2
+    root: Array  # (d, k); the variance of <phi, theta> is |root' phi|^2
     width: float = 1.0  # standard deviations by which it is optimistic
-    offset: Array | float = 0.0  # (k,)
 
     @classmethod
     def following(cls, stage: Stage) -> Policy:
@@ -217,25 +216,25 @@ class Ucb(Deterministic):
             return Greedy(belief.weights)
         first = stage.first if belief.may_clip else TUNING.unclipped_tries * stage.first
         tries = max(first, TUNING.tries * len(belief.mean))
-        root, offset = belief.optimistic_root(TUNING.optimism)
-        optimist = cls(belief.weights, root, TUNING.optimism, offset)
+        root = belief.optimistic_root(TUNING.optimism)
+        optimist = cls(belief.weights, root, TUNING.optimism)
         return Mixed(min(TUNING.exploring, tries / stage.size), optimist, Greedy(belief.weights))
 
     def values(self, features: Array) -> Array:
         """<phi, mean> + width |root' phi|."""
         wide = features.dot(self.root) if features.ndim == 2 else np.matmul(features, self.root)
         wide *= wide
-        bonus = scores(wide, self._ones)
+        bonus = scores(wide, self._weight)
         np.sqrt(bonus, bonus)
-        bonus *= self.width
         bonus += scores(features, self.mean)
         return bonus
 
     @cached_property
-    def _ones(self) -> Array:
-        ones = np.ones(self.root.shape[1])
-        ones.setflags(write=False)
-        return ones
+    def _weight(self) -> Array:
+        """Of squares in the square of what is added."""
+        weight = np.full(self.root.shape[1], self.width**2)
+        weight.setflags(write=False)
+        return weight
 
 
 @value
@@ -249,7 +248,7 @@ class Thompson(PlainPolicy):
     def following(cls, stage: Stage) -> Policy:
         """Draws of the posterior."""
         belief = stage.belief
-        normal = stage.rng.standard_normal((DRAWS, len(belief.mean)))
+        normal = stage.rng().standard_normal((DRAWS, len(belief.mean)))
         root, _ = belief.split(belief.root)
         return cls(belief.weights + normal @ root.T)
 

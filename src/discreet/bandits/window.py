@@ -362,4 +362,6 @@ def _within(vector: Array, length: float) -> Array:
 
 def _finite(matrix: Array) -> Array:
     """Entries of at most LARGEST, and no NaN: no row can overflow (public, before any row)."""
+    if np.abs(matrix).max(initial=0.0) <= LARGEST:  # not with NaN
+        return matrix
     return np.clip(np.where(np.isnan(matrix), 0.0, matrix), -LARGEST, LARGEST)

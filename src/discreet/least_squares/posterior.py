@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.least_squares.whitening import half_power, power
+from discreet.least_squares.whitening import power
 
 KNOWN = 30.0  # times the first prior's precision: what counts as known
 STEPS = 7  # of expectation-maximisation
@@ -52,8 +52,9 @@ class Posterior:
 
     @property
     def root(self) -> Array:
-        """A with covariance = A A', as `root` of it."""
-        return half_power(self.precision + self.prior, -0.5)
+        """A with covariance = A A', by one eigendecomposition for both."""
+        values, vectors = np.linalg.eigh(self.precision + self.prior)
+        return np.asarray(vectors / np.sqrt(np.maximum(values, 1e-14 * values[-1])))
 
     @cached_property
     def mean(self) -> Array:
@@ -103,7 +104,7 @@ def information(design: Array, observed: Array, noise_covariance: Array) -> Arra
     """Phi' N^-1 [Phi, t], (d, d + 1), of  observed = design theta + noise."""
     ridge = 1e-12 * max(float(np.trace(noise_covariance)), 1e-12)
     N = noise_covariance + ridge * np.eye(len(noise_covariance))
-    right = np.column_stack([design, observed])
+    right = np.concatenate([design, observed[:, None]], axis=1)
     try:
         return np.asarray(design.T @ np.linalg.solve(N, right))
     except np.linalg.LinAlgError:  # singular by rounding

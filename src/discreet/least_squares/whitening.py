@@ -106,21 +106,10 @@ def power(A: Array, exponent: float, *, floor: float | None = None) -> Array:
     array([[0.5  , 0.   ],
            [0.   , 0.333]])
     """
-    vectors, values = _powers(A, exponent, floor)
-    return np.asarray((vectors * values) @ vectors.T)
-
-
-def half_power(A: Array, exponent: float) -> Array:
-    """V diag(a^exponent), so that with its transpose it makes `power(A, 2 exponent)`."""
-    vectors, values = _powers(A, exponent, None)
-    return np.asarray(vectors * values)
-
-
-def _powers(A: Array, exponent: float, floor: float | None) -> tuple[Array, Array]:
     values, vectors = np.linalg.eigh(A)
     if floor is None:
         floor = max(float(values[-1]) * 1e-14, 1e-300)
-    return vectors, np.maximum(values, floor) ** exponent
+    return np.asarray((vectors * np.maximum(values, floor) ** exponent) @ vectors.T)
 
 
 def symmetrised(A: Array) -> Array:
