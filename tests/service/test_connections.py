@@ -232,6 +232,23 @@ def test_a_connection_waits_for_its_next_request_longer_than_for_headers(
         assert is_closed(idle)
 
 
+def test_an_offer_to_upgrade_is_declined_and_its_body_read(patient):
+    client = patient.client()
+    client.create("b", RAW)
+    body = b'{"features": [[1, 0], [0, 1]], "id": "\\r\\nupgrade: "}'
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEA\r\n"
+    head = b"POST /v1/bandits/b/decide HTTP/1.1\r\n%bAuthorization: Bearer %b\r\n" % (
+        offer,
+        ADMIN.encode(),
+    )
+    with opened(patient.port, head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)) as one:
+        assert one.recv(4096).startswith(b"HTTP/1.1 200")
+        one.sendall(b"GET /healthz HTTP/1.1\r\n" + offer + b"\r\n")
+        assert one.recv(4096).startswith(b"HTTP/1.1 200")
+        one.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+        assert one.recv(4096).startswith(b"HTTP/1.1 200")
+
+
 def test_what_follows_a_request_that_is_no_http_does_not_get_it_answered_late(patient):
     with opened(
         patient.port, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n\x00garbage\r\n\r\n"

@@ -8,6 +8,7 @@ the next one, and a peer that does not take its answer.
 import asyncio
 import logging
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
@@ -30,6 +31,7 @@ HEADER_SECONDS = 10.0  # from the first byte of a request, or the begin of a con
 READ_SECONDS = 30.0  # in which a peer takes what is written
 HEADER_BYTES = 64 * 1024  # of anything but a body: headers, trailers, what is between requests
 MOST = 1000  # connections at once
+_UPGRADE = re.compile(rb"\r\nupgrade[ \t]*:", re.IGNORECASE)
 SAID_EVERY = 60.0  # seconds between two lines of the log about the caps
 
 
@@ -125,6 +127,7 @@ class Guarded(HttpToolsProtocol):
         self._due = math.inf  # when what is waited for must be there
         self._timer: asyncio.TimerHandle | None = None  # stays when that came: it looks, and waits
         self._unread: asyncio.TimerHandle | None = None
+        self._is_between = True  # requests
         self._is_parsing = False
         self._parsed: RequestResponseCycle | None = None  # a request that has not begun
         self._proxies = _proxies(str(self.config.forwarded_allow_ips))
@@ -150,6 +153,8 @@ class Guarded(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse, unless there is no end of what is no body."""
         self._other_bytes += len(data)
+        if self._is_between and b"pgrade" in data:
+            data = _without_upgrade(data)
         self._is_parsing = True
         super().data_received(data)
         self._is_parsing = False
@@ -166,6 +171,7 @@ class Guarded(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._is_between = False
         self._in_headers = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -189,7 +195,7 @@ class Guarded(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _begin(self, cycle: RequestResponseCycle) -> None:
-        """Answer at once what comes often and waits for nothing: a task costs more than deciding"""
+        """Answer at once what comes often and waits for nothing: a task costs as much."""
         assert isinstance(cycle, Whole)
         answering = getattr(self.app, "answering", None)
         if cycle.more_body or answering is None:
@@ -226,6 +232,7 @@ class Guarded(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._came()
+        self._is_between = True
         self._other_bytes = 0
         super().on_message_complete()
 
@@ -294,6 +301,13 @@ class Guarded(HttpToolsProtocol):
 
     def _of_this_address(self) -> int:
         return sum(getattr(each, "address", None) == self.address for each in self.connections)
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """A request without an offer to upgrade, which is declined: the parser drops the body of one
+    that has it, and Java's client offers HTTP/2 with every first request."""
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _UPGRADE.sub(b"\r\ndeclined:", head) + end + rest
 
 
 def guarded(per_address: int) -> type[Guarded]:

@@ -10,6 +10,7 @@ import asyncio
 import math
 import time
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -180,15 +181,14 @@ def _number(reward: Any) -> float | None:
 
 async def learn(server: Server, name: str, items: Sequence[Item | None]) -> list[str]:
     """The status of each reward, once all that counted are durable."""
-    named = sum(item is not None and item.id is not None for item in items)
-    size = IDS_AT_ONCE if named > IDS_AT_ONCE else max(len(items), 1)
+    size = max(len(items), 1)
+    if size > IDS_AT_ONCE:
+        named = sum(item is not None and item.id is not None for item in items)
+        size = IDS_AT_ONCE if named > IDS_AT_ONCE else size
+    commit = partial(_commit, server, name)
     result: list[str] = []
     for at in range(0, max(len(items), 1), size):
-        result += await server.writer.do(
-            ("learn", name),
-            lambda payloads: _commit(server, name, payloads),
-            items[at : at + size],
-        )
+        result += await server.writer.do(("learn", name), commit, items[at : at + size])
     return result
 
 

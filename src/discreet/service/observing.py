@@ -94,7 +94,8 @@ class Requests:
                 why, ms = scope.get("problem"), round(1000 * took, 3)
                 logs.request(request.name, method, route, status, ms, why, times)
         if self._trace is not None:
-            self._trace(scope["headers"], method, route, status, request.at, took)
+            began = time.time_ns() - round(1e9 * took)
+            self._trace(scope["headers"], method, route, status, began, took)
 
 
 class _Counted(Collector):
@@ -139,14 +140,14 @@ class _Counted(Collector):
 class Watched:
     """A request that is served; its id is in the answer's `X-Request-Id` and in its log line."""
 
-    __slots__ = ("_send", "at", "began", "name", "status")
+    __slots__ = ("_send", "began", "name", "status")
     _random = b""
 
     def __init__(self, send: Send | None = None) -> None:
         self._send = send
         self.name = self._id()
         self.status = _GONE
-        self.at, self.began = time.time_ns(), time.perf_counter()
+        self.began = time.perf_counter()
 
     def send(self, message: Message) -> Awaitable[None]:
         """Say it to the caller."""

@@ -1,6 +1,7 @@
 """Run a server: `discreet serve` without its flags."""
 
 import errno
+import gc
 import ipaddress
 import logging
 import socket
@@ -20,6 +21,7 @@ from discreet.service.server import Server
 from discreet.service.settings import Settings
 
 SWITCH_SECONDS = 0.0005  # the writer's thread waits no longer for a busy event loop
+GARBAGE = 20_000  # objects made before cycles among them are looked for
 
 
 def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
@@ -57,6 +59,8 @@ def run(app: Starlette, host: str, port: int, per_address: int) -> None:
         timeout_graceful_shutdown=10,
     )
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.freeze()  # what is here by now stays: it need not be looked through
+    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
     with suppress(KeyboardInterrupt):  # raised again once everything is closed
         uvicorn.Server(config).run()
 
