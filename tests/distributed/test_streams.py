@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -128,6 +129,21 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     more = int(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
     assert more < 130_000  # KiB: 200 MB of rows; 64 MB stay in memory before there is a file
+
+
+def test_files__are_not_in_memory_as_a_whole(tmp_path):
+    """Arrow read all of a file ahead: fits of 10^7 rows took three times the memory of 10^6."""
+    rng = np.random.default_rng(0)
+    table = pa.table({f"x{j}": rng.random(2**20) for j in range(8)})
+    size = table.nbytes
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=2**14)
+    del table
+    before = pa.total_allocated_bytes()
+    most = 0
+    for _ in batches(tmp_path / "rows.parquet"):
+        time.sleep(0.01)  # as slow as whoever sums up
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert most < size
 
 
 def test_refused__before_anything_is_released(files):

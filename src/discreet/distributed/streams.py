@@ -57,7 +57,12 @@ def _data_set(pattern: str) -> Any:
             f"{pattern}: expected Parquet or Arrow files of one kind ({', '.join(FORMATS)}), "
             f"found {len(files)} of them; a .csv file has no types: convert it first"
         )
-    return dataset.dataset(files, format=kinds.pop())
+    if kinds == {"ipc"}:
+        return dataset.dataset(files, format="ipc")
+    # Pages as they are asked for: a file read ahead as a whole is as large as it is.
+    options = dataset.ParquetFragmentScanOptions(pre_buffer=False)
+    parquet = dataset.ParquetFileFormat(default_fragment_scan_options=options)
+    return dataset.dataset(files, format=parquet)
 
 
 class Stored(Table):
