@@ -547,7 +547,9 @@ def main() -> int:
         importlib.import_module("discreet." + file.removesuffix(".py").replace("/", "."))
     files = [path for file in TARGETS if concerns(options.parts, file) for path in nearest(file)]
     with tempfile.TemporaryDirectory() as scratch:
-        driver = Driver(options.parts, None if options.by_hand else options.all, Path(scratch) / "learnt")
+        driver = Driver(
+            options.parts, None if options.by_hand else options.all, Path(scratch) / "learnt"
+        )
         quiet = [*QUIET, "-s", f"--basetemp={scratch}/tests", *dict.fromkeys([*files, WIDE])]
         if (status := pytest.main(quiet, plugins=[driver])) not in (0, 5):
             return int(status)
