@@ -12,6 +12,7 @@ import pytest
 from worst import LESS, expects, kind_of, records, searched
 
 from discreet.audit.entries import Entry, Session
+from discreet.audit.families import Fitted
 from discreet.audit.registry import PRIVATE
 from discreet.privacy.release import Release, observed
 from discreet.regression import PrivateScore
@@ -20,11 +21,17 @@ MANY = 3  # rounds of one person
 
 # Of policies and links that share their releases one is enough; a report is of any two records.
 ALIKE = ("thompson", "elimination", "squarecb", "greedy", "half-life", "holdout 0", "probit",
-         "identity central newton", "4 classes", "ContinualLinUCB toeplitz",
+         "identity central newton", "4 classes", "toeplitz", "public-covariates", "intercept",
+         "PrivateSearchCV", "identity central sgd",
          "local", "Local", "shuffled")  # fmt: skip
 ENTRIES = {name: each for name, each in PRIVATE.items() if not any(a in name for a in ALIKE)}
-_plenty = PRIVATE["PrivateLinearRegression central information-weighted"]
-ENTRIES["as for many rows"] = replace(_plenty, arguments={**_plenty.arguments, "epsilon": 60.0})
+for _name, _family, _more in (
+    ("PrivateLinearRegression central information-weighted", Fitted(), {"epsilon": 60.0}),
+    ("PrivateGLM poisson central newton", Fitted((0.0, 20.0)), {"label_bound": 20.0}),
+):  # as for many rows; counts beyond 0 and 1
+    _known = PRIVATE[_name]
+    _arguments = {**_known.arguments, **_more}
+    ENTRIES[f"{_name}, {_more}"] = replace(_known, family=_family, arguments=_arguments)
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=list(ENTRIES))

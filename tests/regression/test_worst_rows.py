@@ -50,8 +50,10 @@ def test_counted__a_row_is_one_count_however_long_its_residual_is(residual, sign
 @pytest.mark.parametrize("k", [1, 3])
 def test_descent__steps_are_never_longer_than_the_loss_is_smooth(k):
     """Longer ones would take iterates apart."""
-    model = PrivateLinearRegression(15.0, 1e-2, method="sgd", norm_bound=1.0, label_bound=1.0,
-                                    fit_intercept=False, contributions=k, random_state=0)  # fmt: skip
+    model = PrivateLinearRegression(
+        15.0, 1e-2, method="sgd", norm_bound=1.0, label_bound=1.0, fit_intercept=False,
+        contributions=k, random_state=0,
+    )  # fmt: skip
     (release,) = model.fit([[0.5], [0.1]], [0.5, 0.1]).guarantee_.releases
     assert release.sensitivity <= 2 * k
 
