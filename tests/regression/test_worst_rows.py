@@ -8,8 +8,14 @@ import pytest
 from discreet.least_squares import Whitening
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.privacy.mechanisms import Mechanisms
-from discreet.regression import PrivateGLM, PrivateLinearRegression, score_private
+from discreet.regression import (
+    PrivateGLM,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    score_private,
+)
 from discreet.regression.glm_sgd import PHASES, STEPS
+from discreet.regression.scores import GRAM_COST
 from discreet.regression.shape import BESIDE, _weighted
 from discreet.regression.sketch import LEVELS, counted
 
@@ -116,3 +122,17 @@ def test_score__is_booked_in_the_ledger_that_it_is_given():
     ledger = Ledger(Budget(2.0, 1e-6))
     score_private(model, X, y, 1.0, ledger=ledger, noise=SeededNoise(0))
     assert ledger.spent() == pytest.approx((Budget(1.0, 1e-6).mu / ledger.budget.mu) ** 2)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_newton__gradient_and_information_are_booked_together(k):
+    """A row is as long as h in the gradient of the first stage, which weighs no row."""
+    X, y = rows()
+    shared = {"norm_bound": 1.0, "fit_intercept": False, "contributions": k, "random_state": 0}
+    two = PrivateGLM(4.0, label_bound=1.0, **shared).fit(X, y).guarantee_.releases[0]
+    assert two.sensitivity == pytest.approx(k * math.sqrt(1 + GRAM_COST / 2))
+    known = PrivateGLM(4.0, label_bound=1.0, public_X=X, **shared).fit(X, y).guarantee_.releases[0]
+    assert known.sensitivity == pytest.approx(k)
+    four = PrivateLogisticRegression(4.0, classes=(0, 1, 2, 3), **shared).fit(X, y)
+    move = 2 * math.sqrt(1 - 1 / 4) * math.sqrt(1 + GRAM_COST)
+    assert four.guarantee_.releases[0].sensitivity == pytest.approx(k * move)
