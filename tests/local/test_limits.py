@@ -88,7 +88,8 @@ def test_server__counts_no_report_of_another_window_or_shape():
     for odd in (
         replace(report, window=report.window + 1),
         Report(report.window, name, np.zeros((1, 7))),
+        replace(report, values=report.values[:, None]),
         Report(report.window, name, np.zeros((2, *report.values.shape[1:]))),
     ):
         assert not of.take(odd)
-    assert (of.taken, of.refused) == (1, 3)
+    assert (of.taken, of.refused) == (1, 4)

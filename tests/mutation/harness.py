@@ -75,27 +75,36 @@ TARGETS: dict[str, tuple[int, str]] = {
         15,
         "privacy/test_release.py privacy/test_ledger.py privacy/test_budget.py",
     ),
-    "privacy/ledger.py": (24, "privacy/test_ledger.py privacy/test_all_or_nothing.py"),
+    "privacy/ledger.py": (
+        24,
+        "regression/test_ledger.py privacy/test_ledger.py privacy/test_all_or_nothing.py",
+    ),
     "privacy/guarantee.py": (6, "privacy/test_ledger.py privacy/test_budget.py"),
-    "privacy/mechanisms.py": (16, "privacy/test_mechanisms.py privacy/test_lattice.py"),
+    "privacy/mechanisms.py": (
+        16,
+        "privacy/test_calibration.py privacy/test_mechanisms.py privacy/test_lattice.py",
+    ),
     "privacy/accumulator.py": (14, "privacy/test_accumulator.py privacy/test_lattice.py"),
     "privacy/prefix.py": (
         20,
-        "privacy/test_prefix.py privacy/test_tree.py privacy/test_lattice.py",
+        "privacy/test_calibration.py privacy/test_prefix.py privacy/test_tree.py",
     ),
     "privacy/tree.py": (16, "privacy/test_tree.py privacy/test_prefix.py"),
     "privacy/toeplitz.py": (14, "privacy/test_toeplitz.py privacy/test_prefix.py"),
-    "privacy/channels.py": (16, "privacy/test_local.py privacy/test_interval.py"),
+    "privacy/channels.py": (
+        16,
+        "privacy/test_calibration.py privacy/test_local.py privacy/test_interval.py",
+    ),
     "privacy/sphere.py": (12, "privacy/test_local.py privacy/test_portable.py"),
     "privacy/shuffle.py": (16, "privacy/test_shuffle.py local/test_shuffled.py"),
     "privacy/noise.py": (10, "privacy/test_noise.py privacy/test_lattice.py"),
     "state/claims.py": (10, "test_state.py contract/test_live.py"),
     "state/live.py": (12, "test_state.py contract/test_live.py"),
     "state/files.py": (10, "test_state.py contract/test_saved.py"),
-    "local/device.py": (16, "local/test_device.py local/test_shuffled.py"),
+    "local/device.py": (16, "local/test_limits.py local/test_device.py local/test_shuffled.py"),
     "local/questions.py": (8, "local/test_device.py local/test_vectors.py"),
-    "local/server.py": (14, "local/test_device.py local/test_shuffled.py"),
-    "local/report.py": (8, "local/test_device.py local/test_shuffled.py"),
+    "local/server.py": (14, "local/test_limits.py local/test_device.py local/test_shuffled.py"),
+    "local/report.py": (8, "local/test_limits.py local/test_device.py local/test_shuffled.py"),
     "bandits/release.py": (24, "bandits/test_window.py bandits/test_linear.py"),
     "bandits/window.py": (14, "bandits/test_window.py bandits/test_linear.py"),
     "bandits/visitors.py": (10, "bandits/test_people.py"),
@@ -109,29 +118,41 @@ TARGETS: dict[str, tuple[int, str]] = {
     "regression/steps.py": (10, "regression/test_steps.py regression/test_central.py"),
     "regression/central.py": (10, "regression/test_central.py"),
     "regression/dispersion.py": (8, "regression/test_counts.py"),
-    "regression/held_out.py": (8, "regression/test_held_out.py"),
+    "regression/held_out.py": (8, "regression/test_worst_rows.py regression/test_held_out.py"),
     "regression/information.py": (8, "regression/test_information.py"),
     "regression/counts.py": (6, "regression/test_counts.py"),
     "regression/search.py": (8, "regression/test_search.py"),
-    "regression/newton.py": (8, "regression/test_newton.py regression/test_glm.py"),
-    "regression/shape.py": (10, "regression/test_steps.py regression/test_central.py"),
+    "regression/newton.py": (
+        8,
+        "regression/test_worst_rows.py regression/test_newton.py regression/test_glm.py",
+    ),
+    "regression/shape.py": (
+        10,
+        "regression/test_worst_rows.py regression/test_steps.py regression/test_central.py",
+    ),
     "regression/sample.py": (8, "regression/test_sample.py"),
     "regression/reweighted.py": (6, "regression/test_linear.py"),
-    "regression/descent.py": (6, "regression/test_linear.py"),
+    "regression/descent.py": (6, "regression/test_worst_rows.py regression/test_linear.py"),
     "regression/local.py": (6, "regression/test_local.py"),
     "regression/local_server.py": (8, "regression/test_local.py"),
     "regression/glm_erm.py": (8, "regression/test_glm.py"),
-    "regression/glm_sgd.py": (6, "regression/test_glm.py"),
+    "regression/glm_sgd.py": (6, "regression/test_worst_rows.py regression/test_glm.py"),
     "regression/baselines.py": (6, "regression/test_linear.py regression/test_ledger.py"),
-    "online/leader.py": (8, "online/test_ftrl.py online/test_ftpl.py"),
-    "online/feedback.py": (12, "online/test_adversarial.py online/test_projection_free.py"),
+    "online/leader.py": (8, "online/test_batches.py online/test_ftrl.py online/test_ftpl.py"),
+    "online/feedback.py": (
+        12,
+        "online/test_batches.py online/test_adversarial.py online/test_projection_free.py",
+    ),
     "online/doubling.py": (6, "online/test_doubling.py"),
-    "online/adversarial.py": (8, "online/test_adversarial.py"),
+    "online/adversarial.py": (8, "online/test_batches.py online/test_adversarial.py"),
     "online/barrier.py": (8, "online/test_barrier.py"),
-    "online/projection_free.py": (10, "online/test_projection_free.py"),
+    "online/projection_free.py": (10, "online/test_batches.py online/test_projection_free.py"),
     "online/ftrl.py": (4, "online/test_ftrl.py"),
     "online/ftpl.py": (4, "online/test_ftpl.py"),
-    "online/reduction.py": (6, "online/test_reduction.py online/test_adversarial.py"),
+    "online/reduction.py": (
+        6,
+        "online/test_batches.py online/test_reduction.py online/test_adversarial.py",
+    ),
     "optimization/windows.py": (8, "optimization/test_windows.py"),
     "optimization/directions.py": (8, "optimization/test_choices.py"),
     "optimization/frank_wolfe.py": (8, "optimization/test_frank_wolfe.py"),
@@ -140,7 +161,7 @@ TARGETS: dict[str, tuple[int, str]] = {
     "evaluation/abtest.py": (10, "evaluation/test_abtest.py"),
     "evaluation/looks.py": (8, "evaluation/test_abtest.py"),
     "evaluation/totals.py": (8, "evaluation/test_abtest.py"),
-    "evaluation/off_policy.py": (6, "evaluation/test_off_policy.py"),
+    "evaluation/off_policy.py": (6, "evaluation/test_worst_rows.py evaluation/test_off_policy.py"),
     "audit/bounds.py": (10, "audit/test_bounds.py"),
     "audit/counted.py": (10, "audit/test_bounds.py"),
     "service/fence.py": (10, "service/test_fence.py"),
@@ -156,7 +177,7 @@ TARGETS: dict[str, tuple[int, str]] = {
     "least_squares/clipping.py": (0, "bandits/test_window.py regression/test_steps.py"),
     "regression/base.py": (0, "regression/test_sparse.py regression/test_ledger.py"),
     "regression/rows.py": (0, "regression/test_sparse.py"),
-    "regression/sketch.py": (0, "regression/test_steps.py"),
+    "regression/sketch.py": (0, "regression/test_worst_rows.py regression/test_steps.py"),
     "regression/scores.py": (0, "regression/test_newton.py regression/test_logistic.py"),
     "regression/logistic.py": (0, "regression/test_logistic.py"),
     "service/keys.py": (0, "service/test_scopes.py service/test_api.py"),
@@ -180,7 +201,9 @@ TARGETS: dict[str, tuple[int, str]] = {
         "service/test_api.py service/test_horizon.py service/test_rollback.py",
     ),
 }
-WIDE = "tests/contract/test_planted.py"  # whether a public learner shows a move
+# Whether a public learner shows a move, moves as far as it says, or does something twice.
+WIDE = [f"tests/contract/test_{each}.py" for each in ("planted", "worst", "windows_and_rows",
+                                                      "caller_code")]  # fmt: skip
 QUIET = ["-q", "-p", "no:cacheprovider", "--no-header", "--no-summary"]
 
 
@@ -550,7 +573,7 @@ def main() -> int:
         driver = Driver(
             options.parts, None if options.by_hand else options.all, Path(scratch) / "learnt"
         )
-        quiet = [*QUIET, "-s", f"--basetemp={scratch}/tests", *dict.fromkeys([*files, WIDE])]
+        quiet = [*QUIET, "-s", f"--basetemp={scratch}/tests", *dict.fromkeys([*files, *WIDE])]
         if (status := pytest.main(quiet, plugins=[driver])) not in (0, 5):
             return int(status)
     counts = driver.counts

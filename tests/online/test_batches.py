@@ -121,6 +121,16 @@ def test_shuffled__several_reports_of_a_person_cost_less_each():
     assert three.channel.report_epsilon == pytest.approx(each, rel=1e-9)
 
 
+def test_record__of_a_learner_of_another_name_does_not_count():
+    """The same key, as of a state that somebody else went on with: another history."""
+    one, other = central(), central()
+    other._key = one._key
+    record = one.decide().to_dict()
+    other.decide()
+    with pytest.raises(ValueError, match="expected a decision"):
+        other.learn(other.decision(record), 0.5)
+
+
 def test_choice__of_an_arm_that_could_not_be_drawn_is_refused():
     plain = Exp2(2, rate=0.1, explore=0.1, seed=0)
     with pytest.raises(ValueError, match="could not be drawn"):

@@ -46,6 +46,16 @@ def test_numbers__a_replaced_row_moves_sums_within_the_bound(p, q, y, z, error):
     assert np.linalg.norm(sums[0] - sums[1]) <= tally.sensitivity + 1e-12
 
 
+def test_classes__a_model_whose_probabilities_are_none_moves_sums_no_further():
+    class Odd:
+        def predict_proba(self, X):
+            return np.column_stack([X[:, 0], -X[:, 0]])
+
+    tally = _Classes(np.array([0, 1]))
+    sums = [tally.sums(Odd(), np.array([[p]]), [0]) for p in (1.0, -50.0)]
+    assert np.linalg.norm(sums[0] - sums[1]) <= tally.sensitivity
+
+
 def test_sensitivities__are_reached_within_a_tenth():
     tally = _Classes(np.array([0, 1]))
     far = [tally.sums(Fixed(), np.array([[a]]), [b]) for a, b in ((0.0, 0), (0.0, 1))]
