@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from scipy import stats
 from discreet.evaluation import ABTest
 from discreet.evaluation.assignment import position
 from discreet.evaluation.intervals import SPREAD
+from discreet.evaluation.looks import Reader
 from discreet.evaluation.totals import SENSITIVITY, BatchTotals, RunningTotals
 from discreet.privacy import Budget, SecureNoise, SeededNoise, gaussian_mu
 from discreet.state import StateInUse
@@ -350,6 +352,52 @@ def test_look__interrupted_after_the_release_counts_nobody_twice(mechanism, monk
     assert abs(test.released[0].sums.sum() - 100) < 60
     test.look()
     assert abs(test.released[1].sums.sum() - (200 if test.running else 100)) < 80
+
+
+@pytest.mark.parametrize("mechanism", ["batches", "running"])
+def test_history__interrupted_or_read_by_two_threads_is_what_it_would_be(mechanism, monkeypatch):
+    def looked_at():
+        test = made(mechanism, 2.0, RANGES)
+        for batch in range(2):
+            people = range(4000 * batch, 4000 * (batch + 1))
+            test.add_many(people, {name: np.ones(4000) for name in RANGES})
+            with test._live:
+                test._close()
+        return test
+
+    expected = looked_at().history
+    assert len(expected) == 2
+    takes = []
+    take = Reader.take
+
+    def interrupted(reader, *release):
+        takes.append(release)
+        if len(takes) == 2:
+            raise KeyboardInterrupt
+        take(reader, *release)
+
+    test = looked_at()
+    with monkeypatch.context() as broken:
+        broken.setattr(Reader, "take", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            test.history  # noqa: B018
+    assert test.history == expected
+
+    test = looked_at()
+    meanwhile = []
+
+    def crossed(reader, *release):
+        take(reader, *release)
+        if not meanwhile:
+            meanwhile.append(None)
+            other = threading.Thread(target=lambda: meanwhile.append(test.history))
+            other.start()
+            other.join()
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Reader, "take", crossed)
+        assert test.history == expected
+    assert meanwhile[1] == expected == test.history
 
 
 @pytest.mark.parametrize("mechanism", ["batches", "running"])
