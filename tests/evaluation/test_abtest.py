@@ -20,6 +20,7 @@ from scipy import stats
 
 from discreet.evaluation import ABTest
 from discreet.evaluation.assignment import position
+from discreet.evaluation.columns import tables
 from discreet.evaluation.intervals import SPREAD
 from discreet.evaluation.looks import Reader
 from discreet.evaluation.totals import SENSITIVITY, BatchTotals, RunningTotals
@@ -195,6 +196,19 @@ def test_odd_cell__of_one_person_moves_the_sum_as_far_as_a_person_may(kind, firs
         sums.append(test.released[-1].sums)
     assert max(np.linalg.norm(each - sums[0]) for each in sums) <= SENSITIVITY * (1 + 1e-9)
     assert sums[0].sum() == pytest.approx(200)
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_tables__a_cell_of_a_csv_file_that_was_quoted_is_nobody_elses(ending, place, tmp_path):
+    for odd in ("a\rb", "\r", "\n", "a\r\nb", '"', 'a"b', ",", "", "\x00", "\u2028", "NA", " "):
+        rows = [["p1", "1", "x"], ["p2", "0", "x"], ["p3", "1", "x"]]
+        rows[1][place] = odd
+        frame = pd.DataFrame(rows, columns=["person", "bought", "said"])
+        frame.to_csv(tmp_path / "people.csv", index=False, lineterminator=ending)
+        (read,) = tables(tmp_path / "people.csv")
+        assert list(read) == list(frame)
+        assert read.to_numpy().tolist() == rows
 
 
 def test_add__interrupted_counts_people_and_nobody_twice(monkeypatch):

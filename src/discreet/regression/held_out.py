@@ -71,8 +71,8 @@ def score_private(
     Two classes: auc, accuracy, brier, a confusion matrix and a calibration curve; more: accuracy,
     brier and a confusion matrix; numbers: r2 and rmse. Labels and predictions of numbers are
     clipped to the label bound, errors to `error_bound` (by default twice the label bound, which
-    clips none; more is the same): a smaller public bound makes intervals shorter. Accuracy and confusion matrix are
-    those of the most likely class, whatever `class_weight` is.
+    clips none, and more is the same): a smaller public bound makes intervals shorter. Accuracy and
+    confusion matrix are those of the most likely class, whatever `class_weight` is.
 
     Requires   X, y without rows of the fit: rows of both would be scored too well. A row with a
                label that was not declared, or so long that its prediction overflows, adds nothing.
