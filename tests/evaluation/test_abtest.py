@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,9 @@ from scipy import stats
 
 from discreet.evaluation import ABTest
 from discreet.evaluation.assignment import position
+from discreet.evaluation.columns import tables
 from discreet.evaluation.intervals import SPREAD
+from discreet.evaluation.looks import Reader
 from discreet.evaluation.totals import SENSITIVITY, BatchTotals, RunningTotals
 from discreet.privacy import Budget, SecureNoise, SeededNoise, gaussian_mu
 from discreet.state import StateInUse
@@ -195,6 +198,19 @@ def test_odd_cell__of_one_person_moves_the_sum_as_far_as_a_person_may(kind, firs
     assert sums[0].sum() == pytest.approx(200)
 
 
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_tables__a_cell_of_a_csv_file_that_was_quoted_is_nobody_elses(ending, place, tmp_path):
+    for odd in ("a\rb", "\r", "\n", "a\r\nb", '"', 'a"b', ",", "", "\x00", "\u2028", "NA", " "):
+        rows = [["p1", "1", "x"], ["p2", "0", "x"], ["p3", "1", "x"]]
+        rows[1][place] = odd
+        frame = pd.DataFrame(rows, columns=["person", "bought", "said"])
+        frame.to_csv(tmp_path / "people.csv", index=False, lineterminator=ending)
+        (read,) = tables(tmp_path / "people.csv")
+        assert list(read) == list(frame)
+        assert read.to_numpy().tolist() == rows
+
+
 def test_add__interrupted_counts_people_and_nobody_twice(monkeypatch):
     test = made("running")
 
@@ -350,6 +366,52 @@ def test_look__interrupted_after_the_release_counts_nobody_twice(mechanism, monk
     assert abs(test.released[0].sums.sum() - 100) < 60
     test.look()
     assert abs(test.released[1].sums.sum() - (200 if test.running else 100)) < 80
+
+
+@pytest.mark.parametrize("mechanism", ["batches", "running"])
+def test_history__interrupted_or_read_by_two_threads_is_what_it_would_be(mechanism, monkeypatch):
+    def looked_at():
+        test = made(mechanism, 2.0, RANGES)
+        for batch in range(2):
+            people = range(4000 * batch, 4000 * (batch + 1))
+            test.add_many(people, {name: np.ones(4000) for name in RANGES})
+            with test._live:
+                test._close()
+        return test
+
+    expected = looked_at().history
+    assert len(expected) == 2
+    takes = []
+    take = Reader.take
+
+    def interrupted(reader, *release):
+        takes.append(release)
+        if len(takes) == 2:
+            raise KeyboardInterrupt
+        take(reader, *release)
+
+    test = looked_at()
+    with monkeypatch.context() as broken:
+        broken.setattr(Reader, "take", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            test.history  # noqa: B018
+    assert test.history == expected
+
+    test = looked_at()
+    meanwhile = []
+
+    def crossed(reader, *release):
+        take(reader, *release)
+        if not meanwhile:
+            meanwhile.append(None)
+            other = threading.Thread(target=lambda: meanwhile.append(test.history))
+            other.start()
+            other.join()
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Reader, "take", crossed)
+        assert test.history == expected
+    assert meanwhile[1] == expected == test.history
 
 
 @pytest.mark.parametrize("mechanism", ["batches", "running"])

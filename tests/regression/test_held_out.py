@@ -129,6 +129,30 @@ def test_numbers__without_noise_they_are_scikit_learns():
     assert score.confusion is None
 
 
+def test_error_bound__that_is_too_short_or_none_is_refused_before_anything_is_released():
+    X, y = numbers(0, 200)
+    model = PrivateLinearRegression(1.0, label_bound=1e70, random_state=0).fit(X, y)
+    ledger = Ledger(Budget(1.0, 1e-6))
+    for bound in (1e-100, 1e19, 0.0):
+        with pytest.raises(ValueError, match="error_bound"):
+            score_private(model, X, y, 1.0, error_bound=bound, ledger=ledger)
+    assert not ledger.releases
+    short = score_private(model, X, y, 1.0, error_bound=1e20, ledger=ledger)
+    assert short["rmse"].high >= 0
+
+
+def test_error_bound__beyond_the_longest_error_is_that():
+    X, y = numbers(0, 200)
+    model = PrivateLinearRegression(1.0, label_bound=1e100, random_state=0).fit(X, y)
+    assert score_private(model, X, y, 1.0)["rmse"].high < math.inf
+    model = PrivateLinearRegression(1.0, label_bound=1.0, random_state=0).fit(X, y)
+    found = [
+        score_private(model, X, y, 1.0, error_bound=bound, noise=SeededNoise(0))["rmse"]
+        for bound in (None, 2.0, 1e100)
+    ]
+    assert found[0] == found[1] == found[2]
+
+
 @pytest.mark.parametrize("make", [classes, numbers])
 def test_intervals__hold_what_many_rows_would_say(make):
     X, y = make(100)

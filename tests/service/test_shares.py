@@ -1,9 +1,12 @@
 """What an application may take of a horizon and of a window: across keys, replicas and restarts."""
 
+import json
+import time
 from typing import Any
 
 import pytest
 
+from discreet.service import leasing, shares
 from discreet.service import store as tables
 from discreet.service.client import ServiceError
 from discreet.service.errors import Problem
@@ -41,6 +44,14 @@ def decided(client: Any, most: int = 1000, at_once: int = 20) -> int:
             refused.append((error.status, error.kind))
             return done
     return most
+
+
+def status(server: Running, client: Any, at_once: int | None = None) -> int:
+    """What one call is answered, which is not repeated: for one decision, or for many at once."""
+    one = {"features": ROWS}
+    body = json.dumps(one if at_once is None else {"requests": [one] * at_once}).encode()
+    bearer = f"Bearer {client._key}"
+    return server.request("POST", "/v1/bandits/b/decide", body, Authorization=bearer)[0]
 
 
 def test_horizon__a_key_that_only_decides_does_not_end_it_by_many_calls(running):
@@ -87,6 +98,7 @@ def test_window__a_stated_share_of_each_where_there_is_no_horizon(running):
     admin.create("b", GOES_ON)
     size = admin.bandit("b")["window"]["rounds"]
     guest = key(running, "guest", "decide", share=0.25)
+    key(running, "page", "decide")
     for _ in range(2):
         assert decided(guest, at_once=1) == size // 4
         assert refused[-1] == (429, "share-used")
@@ -94,6 +106,62 @@ def test_window__a_stated_share_of_each_where_there_is_no_horizon(running):
         rest = now["rounds"] - now["decided"]
         admin.call("POST", "/v1/bandits/b/decide", {"requests": [{"features": ROWS}] * (rest + 1)})
         size = admin.bandit("b")["window"]["rounds"]
+
+
+def test_window__who_decides_alone_has_all_of_each_whatever_is_stated(running):
+    running.client().create("b", GOES_ON)
+    guest = key(running, "guest", "decide", share=0.25)
+    key(running, "page", "decide", bandits=["c"])
+    assert decided(guest, most=100) == 100
+    assert running.client().bandit("b")["window"]["number"] > 1
+    other = key(running, "page", "decide")
+    assert decided(guest) < 100
+    assert refused[-1] == (429, "share-used")
+    assert decided(other, most=60) == 60
+
+
+def test_horizon__a_stated_share_holds_for_who_cannot_learn_though_nobody_else_decides(running):
+    running.client().create("b", ENDS)
+    assert decided(key(running, "page", "decide", share=0.25)) == 100
+    assert refused[-1] == (403, "share-used")
+    key(running, "page", "learn")
+    assert decided(key(running, "page", "decide"), most=100) == 100
+
+
+def test_window__another_share_comes_when_nobody_wanted_a_round_for_long(running, monkeypatch):
+    admin = running.client()
+    admin.create("b", GOES_ON)
+    size = admin.bandit("b")["window"]["rounds"]
+    guest = key(running, "guest", "decide", share=0.25)
+    key(running, "page", "decide")
+
+    admin.decide("b", features=ROWS)
+    live = running.server.live["b"]
+
+    def idle() -> None:
+        while live.unused or live.shares:  # until what was leased has gone back
+            time.sleep(0.05)
+
+    assert [status(running, guest) for _ in range(size // 4 + 1)] == [200] * (size // 4) + [429]
+    idle()
+    assert status(running, guest) == 429
+    monkeypatch.setattr(shares, "WAIT_SECONDS", 0.0)
+    admin.decide("b", features=ROWS)
+    idle()
+    assert status(running, guest) == 429  # somebody has decided meanwhile
+    assert [status(running, guest) for _ in range(size // 4)] == [200] * (size // 4)
+
+
+def test_lease__that_fails_costs_no_share(running, monkeypatch):
+    def lost(*_: Any) -> Any:
+        raise Problem("store-unavailable")
+
+    running.client().create("b", ENDS)
+    page = key(running, "page", "decide")
+    with monkeypatch.context() as broken:
+        broken.setattr(leasing, "_granted", lost)
+        assert [status(running, page, at_once) for at_once in (1, 20, None)] == [503] * 3
+    assert decided(page) == 200
 
 
 def test_replicas_and_restarts_share_one_count(tmp_path, postgresql):

@@ -13,10 +13,12 @@ alone: the id, and when they were added. So their term moves within its place, a
 y and q together move by h at most (`intervals.py`): sqrt(sum h^2) = 1 in all.
 """
 
+import copy
 import itertools
 import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,16 @@ UNPROTECTED = (
 )
 OPEN = "anything, against whoever sees a stolen state"
 STOLEN = "more than one stolen state, or one beside what is published later"
+
+
+@dataclass
+class _Read:
+    """What the releases so far say."""
+
+    readers: list[Reader]  # of each metric
+    people: NDArray[Any]  # in each arm
+    evidence: float = 0.0  # the most so far against the split
+    looks: tuple[Look, ...] = ()
 
 
 class ABTest(Stateful):
@@ -127,10 +139,8 @@ class ABTest(Stateful):
         self._released: tuple[Released, ...] = ()
         # What the releases say: computed from them alone, once for each.
         bounds = (self.looks if self.running else 0, 1 - self.confidence, len(self.arms))
-        self._readers = [Reader(*bounds) for _ in self.metrics]
-        self._shown_people: NDArray[Any] = np.zeros(len(self.arms), dtype=np.int64)
-        self._evidence = 0.0  # the most so far against the split
-        self._looks: list[Look] = []
+        readers = [Reader(*bounds) for _ in self.metrics]
+        self._read = _Read(readers, np.zeros(len(self.arms), dtype=np.int64))
 
     def _fractions(self, split: Sequence[float] | None) -> tuple[float, ...]:
         if split is None:
@@ -271,7 +281,7 @@ class ABTest(Stateful):
                     )
                 self._close()
         found = self.history
-        return found[-1] if found else self._shown(0)
+        return found[-1] if found else self._shown(self._read, 0)
 
     def _is_due(self) -> bool:
         if self.running:
@@ -311,21 +321,22 @@ class ABTest(Stateful):
     @property
     def history(self) -> tuple[Look, ...]:
         """All looks so far, from what was released."""
-        for each in self._released[len(self._looks) :]:
-            self._shown_people = np.array(each.sizes) + (0 if self.running else self._shown_people)
-            counts = self._shown_people.tolist()
-            evidence = sample_ratio_evidence(counts, np.array(self.split))
-            self._evidence = max(self._evidence, evidence)
-            for m, reader in enumerate(self._readers):
+        read = replace(self._read, readers=copy.deepcopy(self._read.readers))
+        for each in self._released[len(read.looks) :]:
+            read.people = np.array(each.sizes) + (0 if self.running else read.people)
+            evidence = sample_ratio_evidence(read.people.tolist(), np.array(self.split))
+            read.evidence = max(read.evidence, evidence)
+            for m, reader in enumerate(read.readers):
                 sums, spreads = each.sums[:, m].tolist(), each.spreads[:, m].tolist()
                 reader.take(each.sizes, sums, [each.stds[m]] * len(self.arms), spreads)
-            self._looks.append(self._shown(len(self._looks) + 1))
-        return tuple(self._looks)
+            read.looks += (self._shown(read, len(read.looks) + 1),)
+        self._read = read  # at once: an interrupt, or another thread, sees all of it or nothing
+        return read.looks
 
-    def _shown(self, number: int) -> Look:
+    def _shown(self, read: _Read, number: int) -> Look:
         metrics = {}
         pairs = list(itertools.combinations(self.arms, 2))
-        for (name, (low, high)), reader in zip(self.metrics.items(), self._readers, strict=True):
+        for (name, (low, high)), reader in zip(self.metrics.items(), read.readers, strict=True):
             span = high - low
             means = [found.scaled(span, low) for found in reader.shown]
             differences = [found.scaled(span) for found in reader.differences().values()]
@@ -335,8 +346,8 @@ class ABTest(Stateful):
                 dict(zip(pairs, reader.p_values.values(), strict=True)),
                 name not in self.lower_is_better,
             )
-        people = dict(zip(self.arms, self._shown_people.tolist(), strict=True))
-        return Look(number, people, metrics, math.exp(-self._evidence), self.confidence)
+        people = dict(zip(self.arms, read.people.tolist(), strict=True))
+        return Look(number, people, metrics, math.exp(-read.evidence), self.confidence)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -23,8 +23,10 @@ def tables(source: Any) -> Iterator[Any]:
     """A table as it is; the rows of files, and of a stream of Arrow batches, some at a time.
 
     Every cell of a .csv file stays the text that it is, where one odd cell would change the type
-    of a whole column, and what it says of everybody; a row of too many cells is cut alone. Parquet
-    and Arrow files, by name, pattern or folder, have the types that they state.
+    of a whole column, and what it says of everybody; a row of too many cells is cut alone. Whoever
+    wrote the file must have quoted cells with commas, quotes or line breaks: of others nobody can
+    tell where they end. Parquet and Arrow files, by name, pattern or folder, have the types that
+    they state.
     """
     if isinstance(source, str | os.PathLike) and os.fspath(source).endswith((".csv", ".csv.gz")):
         from discreet.environments.tables import package  # worlds load slowly
@@ -33,7 +35,12 @@ def tables(source: Any) -> Iterator[Any]:
         # Cells that a row has too many are left out: they would refuse the file, and those of the
         # first row would move the columns of everybody.
         plain |= {"usecols": lambda name: True, "index_col": False}
-        with package("pandas").read_csv(source, chunksize=BATCH, **plain) as chunks:
+        read_csv = package("pandas").read_csv
+        header = read_csv(source, nrows=0, lineterminator="\n", **plain).columns
+        # Where rows end with "\n", writers do not quote "\r", and it must not end anybody's row.
+        if not str(header[-1]).endswith("\r"):
+            plain["lineterminator"] = "\n"
+        with read_csv(source, chunksize=BATCH, **plain) as chunks:
             yield from chunks
     elif isinstance(source, str | os.PathLike | Iterator) or hasattr(type(source), "scanner"):
         from discreet.distributed.streams import batches

@@ -29,6 +29,7 @@ from discreet.regression.regressor import normal_quantile
 from discreet.regression.validation import checked_labels
 
 ODDS = np.arange(-8.0, 8.25, 0.5)  # edges of log-odds; 0 is where the prediction changes
+SHORTEST = 1e-50  # error bound, in label bounds: fourth powers of noise in its units are floats
 DRAWS = 2000  # of sums around the released ones: an error is known to 2%
 
 
@@ -70,8 +71,8 @@ def score_private(
     Two classes: auc, accuracy, brier, a confusion matrix and a calibration curve; more: accuracy,
     brier and a confusion matrix; numbers: r2 and rmse. Labels and predictions of numbers are
     clipped to the label bound, errors to `error_bound` (by default twice the label bound, which
-    clips none): a smaller public bound makes intervals shorter. Accuracy and confusion matrix are
-    those of the most likely class, whatever `class_weight` is.
+    clips none, and more is the same): a smaller public bound makes intervals shorter. Accuracy and
+    confusion matrix are those of the most likely class, whatever `class_weight` is.
 
     Requires   X, y without rows of the fit: rows of both would be scored too well. A row with a
                label that was not declared, or so long that its prediction overflows, adds nothing.
@@ -287,7 +288,11 @@ class _Numbers:
         if not isinstance(last, PrivateEstimator):
             raise ValueError(f"model must be private, or end in a private one; got {type(last)}")
         bound = last._label_scale
-        error = public_bound("error_bound", error_bound or 2 * bound)
+        error = 2 * bound  # none is longer
+        if error_bound is not None:
+            error = min(public_bound("error_bound", error_bound), error)
+        if error < SHORTEST * bound:
+            raise ValueError(f"error_bound must be at least {SHORTEST:g} of the label bound")
         return cls(bound, error, getattr(last, "_label_middle", 0.0))
 
     def sums(self, model: Any, X: Any, y: Any) -> Array:

@@ -207,8 +207,12 @@ async def decide_one(
         return (await decide(server, live, [request], owner, large=large))[0]
     rows, names = fits(_offer, live, request)
     person = _pseudonym(server, live, request.person)
-    await shares.spend(server, live, owner, 1)
-    first, _ = leasing.taken(server, live, 1) or await leasing.rounds(server, live, 1)
+    counted = await shares.spend(server, live, owner, 1)
+    try:
+        first, _ = leasing.taken(server, live, 1) or await leasing.rounds(server, live, 1)
+    except BaseException:
+        shares.unspend(live, counted, 1)
+        raise
     action, probability = live.policy.draw_one(rows, live.coin(first))
     deadline = time.time() + live.wait
     sealed = live.about, first, rows[action], probability, deadline, person
@@ -325,9 +329,14 @@ async def _decided(server: Server, live: Live, offers: _Offers, owner: str, larg
     probabilities: list[float] = []
     versions: list[int] = []
     total = len(offers.rows)
-    await shares.spend(server, live, owner, total)
+    counted = await shares.spend(server, live, owner, total)
     while len(rounds) < total:
-        first, n = await leasing.rounds(server, live, total - len(rounds))
+        missing = total - len(rounds)
+        try:
+            first, n = await leasing.rounds(server, live, missing)
+        except BaseException:
+            shares.unspend(live, counted, missing)
+            raise
         policy, version = live.policy, live.version
         coins = live.coins(first, n)
         for at in range(0, n, PIECE):

@@ -79,9 +79,9 @@ KINDS = {  # the last part of the type: status of HTTP, what happened, what to d
         409, "The decision with this id is settled.", "Choose a new id for every decision."),
     "share-used": (
         403, "This application has had its share of the bandit's {what}.",
-        "It may take {most} of {size} rounds, so that others have theirs. An administrator raises "
-        "it with a new key of the same name and a larger `share` (1: all); other keys of that name "
-        "then go on too."),
+        "It may take {most} of {size} rounds, so that others have theirs{until}. An administrator "
+        "raises it with a new key of the same name and a larger `share` (1: all); other keys of "
+        "that name then go on too."),
     "store-unavailable": (503, "The store cannot be reached or is full.", _AGAIN),
     "targeting-key-missing": (
         400, "This bandit protects people.", "Send a `targetingKey` in the context."),

@@ -142,9 +142,10 @@ class Keys:
     def share_of(self, owner: str, bandit: str, ends: bool) -> float | None:
         """The most that an application may take of a bandit, whose learning `ends` or does not.
 
-        What its keys state, the largest if they differ. Else all of each window, since another one
-        comes; of a horizon all if it decides alone and learns too, a half if others decide, or if
-        others send its rewards. None: all.
+        All where no other application may decide: there is nobody to leave it to. But what is gone
+        of a horizon never comes again, so it must learn alone, too. Else what its keys state, the
+        largest if they differ; and if they do not, all of each window, a half of a horizon. None:
+        all.
         """
         asked = owner, bandit, ends
         if asked not in self._shares:
@@ -156,12 +157,12 @@ class Keys:
         own = [key for key in alive if key.name == owner]
         if any("admin" in key.scopes for key in own):
             return None
-        stated = [key.share for key in own if key.share is not None and key.may("decide", bandit)]
-        if stated:
-            return max(stated) if max(stated) < 1 else None
         alone = all(key.name == owner for key in alive if key.may("decide", bandit))
-        learns = any(key.may("learn", bandit) for key in own)
-        return HALF if ends and not (alone and learns) else None
+        if alone and (not ends or any(key.may("learn", bandit) for key in own)):
+            return None
+        stated = [key.share for key in own if key.share is not None and key.may("decide", bandit)]
+        share = max(stated, default=HALF if ends else 1.0)
+        return share if share < 1 else None
 
     def get(self, key_id: str) -> Key | None:
         """The key with this id, revoked or not; None if there is none."""

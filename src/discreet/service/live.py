@@ -35,6 +35,7 @@ class Live:
     returning: int = 0  # numbers that are on their way back to the store
     window_size: int = 0  # decisions in the open window
     shares: dict[tuple[str, int], int] = field(default_factory=dict)  # taken in advance (shares.py)
+    refused: dict[str, Any] = field(default_factory=dict)  # who had their share, and when
     wanted: int = 0  # numbers that callers wait for
     rng: np.random.Generator = field(default_factory=np.random.default_rng)  # of coins
     holdout: Any = None  # which rounds play a baseline

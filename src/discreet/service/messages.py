@@ -114,7 +114,8 @@ class KeyBody(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
         Annotated[float, Meta(gt=0, le=1)] | None,
         says(
             "fraction of a bandit's horizon, or of each window where it has none, that "
-            "keys of this name may take; null: of a window all, of a horizon all or a half"
+            "keys of this name may take while others may decide; null: of a window all, of a "
+            "horizon all or a half"
         ),
     ] = None
 

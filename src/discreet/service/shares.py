@@ -4,9 +4,13 @@ Rounds are counted by the name of the key that decides, in the store, under the 
 the count survives restarts and holds across replicas. A replica takes a few in advance, as with
 leases, and gives back what it has not used; what a crash loses counts as taken. How many rounds an
 application took says nothing of people: who asked for a decision is not protected.
+
+A share is for others. So it stops nobody where no other application may decide (`Keys.share_of`),
+and of a window there is another one once nobody has wanted a round for an hour.
 """
 
 import math
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,17 +26,21 @@ if TYPE_CHECKING:
     from discreet.service.server import Server
 
 _SECONDS = 60  # after which to ask whether the window has turned
+WAIT_SECONDS = 3600.0  # in which nobody took a round: then a share of the window comes again
 
 
-async def spend(server: "Server", live: Live, owner: str, number: int) -> None:
+Counted = tuple[str, int] | None  # whose rounds, and of which window; None: there is no limit
+
+
+async def spend(server: "Server", live: Live, owner: str, number: int) -> Counted:
     """Count decisions of an application; raise if it has had its share."""
     ends = live.definition.horizon is not None
     share = server.keys.share_of(owner, live.name, ends)
     if share is None or number == 0:
-        return
+        return None
 
     def take(many: Sequence[tuple[int, int]]) -> list[Any]:
-        return [_taken(server, live.name, owner, share, *each) for each in many]
+        return [_taken(server, live, owner, share, *each) for each in many]
 
     window = 0 if ends else live.window
     while (held := live.shares.get((owner, window), 0)) < number:
@@ -42,12 +50,14 @@ async def spend(server: "Server", live: Live, owner: str, number: int) -> None:
         live.shares = {each: n for each, n in live.shares.items() if each[1] == window}
         live.shares[owner, window] = live.shares.get((owner, window), 0) + taken
     live.shares[owner, window] -= number
+    return owner, window
 
 
 def _taken(
-    server: "Server", name: str, owner: str, share: float, number: int, more: int
+    server: "Server", live: Live, owner: str, share: float, number: int, more: int
 ) -> tuple[int, int] | Problem:
     """Which window it counts for (0: the horizon), and how many rounds: up to so many more."""
+    name = live.name
     with server.store.transaction() as connection:
         row = server.row(connection, name)
         horizon = server.tenant_of(connection, row).definition.horizon
@@ -57,6 +67,8 @@ def _taken(
         size = row.window_end - row.window_start if horizon is None else horizon
         most = max(1, math.floor(share * size))
         before = _count(connection, name, owner, window)
+        if before + number > most and horizon is None and _waited(live, owner, row):
+            before = 0
         granted = min(more, most - before)
         if granted < number:
             return _used(most, size, horizon is None)
@@ -68,11 +80,28 @@ def _taken(
     return window, granted
 
 
+def _waited(live: Live, owner: str, row: Any) -> bool:
+    """Whether nobody has taken a round for an hour since this application was refused one."""
+    now = time.monotonic()
+    rounds = row.window, row.next_round, row.returned
+    then, since = live.refused.get(owner, ((), now))
+    if rounds != then:
+        live.refused[owner] = rounds, now
+        return False
+    return bool(now - since >= WAIT_SECONDS)
+
+
 def _count(connection: Connection, name: str, owner: str, window: int) -> int:
     """Rounds that an application has taken of a window, 0 being the horizon."""
     here = {"bandit": name, "owner": owner, "window": window}
     found = rows.one(connection, tables.shares, "taken", **here)
     return 0 if found is None else found.taken
+
+
+def unspend(live: Live, counted: Counted, number: int) -> None:
+    """So many decisions were not made: what was counted for them is unused."""
+    if counted is not None:
+        live.shares[counted] = live.shares.get(counted, 0) + number
 
 
 async def give_back(server: "Server", live: Live) -> None:
@@ -91,6 +120,11 @@ def _given_back(connection: Connection, row: Any, unused: dict[tuple[str, int], 
 
 def _used(most: int, size: int, comes_again: bool) -> Problem:
     if not comes_again:
-        return Problem("share-used", what="horizon", most=most, size=size)
+        return Problem("share-used", what="horizon", most=most, size=size, until="")
     again = {"Retry-After": str(_SECONDS)}
-    return Problem("share-used", status=429, headers=again, what="window", most=most, size=size)
+    until = (
+        ", until the next window or an hour in which nobody decides; where nobody else has a key "
+        "to decide, all"
+    )
+    words: dict[str, Any] = {"what": "window", "most": most, "size": size, "until": until}
+    return Problem("share-used", status=429, headers=again, **words)
