@@ -22,7 +22,7 @@ MANY = 3  # rounds of one person
 # Of policies and links that share their releases one is enough; a report is of any two records.
 ALIKE = ("thompson", "elimination", "squarecb", "greedy", "half-life", "holdout 0", "probit",
          "identity central newton", "4 classes", "toeplitz", "public-covariates", "intercept",
-         "PrivateSearchCV", "identity central sgd",
+         "PrivateSearchCV", "identity central sgd", "poisson central sgd", "LinUCB blt",
          "local", "Local", "shuffled")  # fmt: skip
 ENTRIES = {name: each for name, each in PRIVATE.items() if not any(a in name for a in ALIKE)}
 for _name, _family, _more in (

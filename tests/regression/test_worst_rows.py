@@ -1,21 +1,25 @@
 """Rows that the extreme records of the registry do not reach; scopes that must be disjoint."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from discreet.least_squares import Whitening
+from discreet.least_squares import Whitening, power
+from discreet.links import link
 from discreet.privacy import Budget, Ledger, SeededNoise
-from discreet.privacy.mechanisms import Mechanisms
+from discreet.privacy.mechanisms import Mechanisms, Released
+from discreet.privacy.release import Release
 from discreet.regression import (
     PrivateGLM,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     score_private,
 )
+from discreet.regression.glm_erm import spectral
 from discreet.regression.glm_sgd import PHASES, STEPS
-from discreet.regression.scores import GRAM_COST
+from discreet.regression.scores import GRAM_COST, LinkScore, Weighting
 from discreet.regression.shape import BESIDE, _weighted
 from discreet.regression.sketch import LEVELS, counted
 
@@ -136,3 +140,48 @@ def test_newton__gradient_and_information_are_booked_together(k):
     four = PrivateLogisticRegression(4.0, classes=(0, 1, 2, 3), **shared).fit(X, y)
     move = 2 * math.sqrt(1 - 1 / 4) * math.sqrt(1 + GRAM_COST)
     assert four.guarantee_.releases[0].sensitivity == pytest.approx(k * move)
+
+
+@pytest.mark.parametrize("name", ["logistic", "probit", "poisson", "identity"])
+def test_newton__labels_that_surprise_weigh_less(name):
+    """Where theta is sure, a label may be nearly the whole range away: all pairs of extremes."""
+    score = LinkScore(link(name).within(5.0))
+    weighting = Weighting(Whitening.identity(2), 1.0)
+    moves_g, moves_H = score.sensitivities(weighting)
+    told = [
+        score.statistics(weighting, np.array([5.0, 0.0]), np.array([x]), np.array([y]))
+        for x in ([1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0], [0.0, 0.0])
+        for y in (-1.0, 0.0, 1.0)
+    ]
+    pairs = list(itertools.combinations(told, 2))
+    assert max(np.linalg.norm(a[0] - b[0]) for a, b in pairs) <= moves_g * (1 + 1e-9)
+    assert max(np.linalg.norm(a[1] - b[1]) for a, b in pairs) <= moves_H * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("others", "least"), [(0.0, 0.6), (1.0, 0.0)])
+def test_erm__a_direction_that_noise_made_flat_is_paid_for(others, least, monkeypatch):
+    """The released Gram matrix has .3 where 1 was expected: there the minimiser moves 1.8 times."""
+    n, phase = 40, (np.eye(2) / 2, math.sqrt(2 / 40))
+    W = spectral([lambda W: phase] * PHASES, 2)
+    flat = np.linalg.inv(power(W, 0.5)) @ np.diag([0.3, 1.0]) @ np.linalg.inv(power(W, 0.5))
+    seen = []
+
+    def symmetric(self, matrix, *, sensitivity, mu, what):
+        value = phase[0] if what == "spectral iteration" else flat
+        return Released(value, Release.gaussian(sensitivity=1.0, scale=1.0, what=what, sampler=""))
+
+    gaussian = Mechanisms.gaussian
+
+    def spied(self, value, **about):
+        seen.append((np.array(value), about["sensitivity"]))
+        return gaussian(self, value, **about)
+
+    monkeypatch.setattr(Mechanisms, "gaussian_symmetric", symmetric)
+    monkeypatch.setattr(Mechanisms, "gaussian", spied)
+    X, y = np.tile([others, 0.0], (n, 1)), np.array([0.0, 1.0] * (n // 2))
+    for x, y[0] in ((1.0, 0.0), (-1.0, 0.0)):
+        X[0, 0] = x
+        PrivateGLM(50.0, 1e-2, method="erm", norm_bound=1.0, label_bound=1.0, coef_bound=1.0,
+                   fit_intercept=False, random_state=0).fit(X, y)  # fmt: skip
+    (one, booked), (other, _) = seen
+    assert least * booked < np.linalg.norm(one - other) <= booked

@@ -1,6 +1,7 @@
 """The fence keeps its marks, and refuses what is damaged or another instance's."""
 
 import errno
+import fcntl
 import os
 import resource
 import shutil
@@ -305,3 +306,22 @@ def test_commands_that_read_write_nothing(store, tmp_path):
         assert again.request("GET", "/v1/keys")[0] == 200
     finally:
         again.stop()
+
+
+def test_fence__is_held_by_one_at_a_time(tmp_path):
+    fence = Fence(tmp_path, "instance")
+    fence.begin()
+    with fence.path.open() as other:
+        with fence.held(), pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_fence__words_for_the_witness_are_no_place_in_the_history(tmp_path):
+    fence = Fence(tmp_path, "instance")
+    fence.begin()
+    with fence.held() as grip:
+        assert grip.last == 0
+        grip.append(Mark(1, "epoch", "charge", {}))
+        grip.append(Mark(2, "epoch", "witness", {"before": None, "after": "b"}))
+        assert grip.last == 1

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 import pytest
 
 from discreet.service import vault as vaults
-from discreet.service.vault import NAME_BYTES, MissingSecret, Vault
+from discreet.service.vault import NAME_BYTES, MissingSecret, Vault, WrongFolder, write_all
 
 
 def test_only_the_last_two_versions_of_a_sum_can_be_opened(tmp_path):
@@ -218,3 +218,44 @@ def test_folder__without_links_syncs_or_locks_that_keep_others_out_is_refused(
     with expected:
         vault.probe()
     assert not list(tmp_path.glob(".probe*"))
+
+
+def test_vault__destroys_all_keys_of_earlier_versions_at_once(tmp_path):
+    """Commits that failed leave several."""
+    vault = Vault(tmp_path / "secrets")
+    for _ in range(3):
+        vault._made("b", "e", 2, stored=1)
+    assert [number for number, _, _ in vault._slots("b", "e")] == [2, 2, 2]
+    vault._made("b", "e", 4, stored=3)
+    assert [number for number, _, _ in vault._slots("b", "e")] == [4]
+    vault.close()
+
+
+def test_vault__a_key_that_was_half_written_is_none(tmp_path):
+    vault = Vault(tmp_path / "secrets")
+    vault._made("b", "e", 1, stored=0)
+    path = vault._path("b", "e")
+    raw = bytearray(path.read_bytes())
+    raw[20] ^= 1  # in the key
+    path.write_bytes(raw)
+    assert vault._slots("b", "e") == []
+    vault.close()
+
+
+def test_vault__a_damaged_or_another_folder_is_refused(tmp_path):
+    folder = tmp_path / "secrets"
+    with pytest.raises(WrongFolder):
+        Vault(folder, make=False)
+    Vault(folder).close()
+    (folder / "master.key").write_bytes(b"short")
+    with pytest.raises(MissingSecret, match="damaged"):
+        Vault(folder)
+
+
+def test_write_all__writes_what_a_disk_takes_in_parts(tmp_path, monkeypatch):
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda handle, some, at: pwrite(handle, some[:3], at))
+    handle = os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT)
+    write_all(handle, b"0123456789", 2)
+    assert os.pread(handle, 20, 0) == b"\0\0" + b"0123456789"
+    os.close(handle)
