@@ -35,7 +35,7 @@ def test_term__two_rows_are_no_further_apart_than_the_release_says(domain, loss)
     scaled = np.hstack([terms[:, :n], C / windows._largest * terms[:, n:-1],
                         0.25 * C * terms[:, -1:]])  # fmt: skip
     apart = np.linalg.norm(scaled[:, None] - scaled[None], axis=2).max()
-    booked = C * math.sqrt(4 + 2 + 0.25**2)
+    booked = C * math.sqrt(5 + 0.25**2)
     assert 0.75 * booked < apart <= booked * (1 + 1e-12)
 
 
@@ -51,7 +51,7 @@ def test_guarantee__every_window_costs_the_whole_budget_and_no_more(k):
     for each in releases:
         assert each.mu == pytest.approx(gaussian_mu(1.0, 1e-5))
         assert each.sensitivity / each.scale == pytest.approx(each.mu)
-    first = 0.3 * math.sqrt(4 + 2 + 0.25**2) * k
+    first = 0.3 * math.sqrt(5 + 0.25**2) * k
     assert releases[0].sensitivity == pytest.approx(first)
     assert learner.guarantee.epsilon_at(1e-5) == pytest.approx(1.0, rel=1e-3)
 

@@ -254,8 +254,8 @@ MUTANTS = [
         (
             Edit(
                 "optimization.windows:DenseWindows._release",
-                "C * math.sqrt(4 + 2 + COUNT**2)",
-                "C / 2 * math.sqrt(4 + 2 + COUNT**2)",
+                "C * math.sqrt(5 + COUNT**2)",
+                "C / 2 * math.sqrt(5 + COUNT**2)",
             ),
         ),
     ),
