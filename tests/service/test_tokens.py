@@ -2,6 +2,7 @@
 
 import math
 import secrets
+import threading
 
 import numpy as np
 import pytest
@@ -42,6 +43,33 @@ def test_tokens_hold_their_decisions_in_order(dim, people):
     assert {(each.deadline, each.run) for each in found} == {(12.5, one.run)}
     assert [each.person for each in found] == (people or [NOBODY] * 4)
     np.testing.assert_allclose([each.row for each in found], made, atol=1e-7)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 20])
+def test_a_token_that_is_sealed_alone_is_as_those_of_many(dim):
+    one, person = sealer(), bytes(range(16))
+    alone = one.seal_one(ABOUT, 7, rows(1, dim)[0], 0.25, 12.5, person)
+    many = one.seal(ABOUT, [7], rows(1, dim), [0.25], 12.5, [person])[0]
+    assert len(alone) == len(many)
+    first, second = one.open(ABOUT, [alone, many])
+    np.testing.assert_array_equal(first.row, second.row)
+    for name in ("run", "round", "probability", "deadline", "person"):
+        assert getattr(first, name) == getattr(second, name)
+
+
+def test_no_nonce_is_used_twice_whichever_thread_seals():
+    one, row = sealer(), rows()[0]
+    found: list[str] = []
+
+    def work() -> None:
+        found.extend(one.seal_one(ABOUT, 7, row, 0.25, math.inf) for _ in range(700))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(set(found)) == len(found) == 2800
 
 
 def test_one_bad_token_among_others_is_bad_alone():

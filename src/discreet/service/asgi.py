@@ -33,9 +33,9 @@ _encode = msgspec.json.Encoder().encode
 class Answer(NamedTuple):
     """What goes out."""
 
-    status: int
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
+    status: int  # of HTTP
+    headers: list[tuple[bytes, bytes]]  # with the length of the body
+    body: bytes  # all of it
 
     async def send(self, send: Send) -> None:
         """Say it in the messages of ASGI."""

@@ -41,16 +41,16 @@ def record(level: int, message: str, **fields: object) -> None:
 class _Line(msgspec.Struct, omit_defaults=True):
     """The line of a request that was answered."""
 
-    time: str
-    level: str
-    message: str
+    time: str  # of the answer, in UTC
+    level: str  # as `record` writes it
+    message: str  # that it is a request
     request: str  # a random id
-    method: str
-    route: str
-    status: int
-    ms: float
-    problem: str | None = None
-    times: int | None = None
+    method: str  # of HTTP
+    route: str  # a pattern of ours
+    status: int  # of the answer
+    ms: float  # until then
+    problem: str | None = None  # of a refusal: its kind
+    times: int | None = None  # that such refusals came
 
 
 def request(
