@@ -486,7 +486,7 @@ def test_learned__a_window_without_rewards_leaves_the_belief_as_it_was(windows):
 
 
 def test_learned__what_a_first_window_seemed_to_know_goes_if_the_next_has_no_rewards():
-    # A small window is believed while rewards may be coming steadily: a few and noise, it turns out.
+    # A small window is believed while rewards may be coming steadily: few and noise, in truth.
     rng, d, std = np.random.default_rng(0), 5, 12.0
     prior = Belief.prior(d, 0.1)
     view = transform(prior, 85, std, (-1.0, 1.0), None)
