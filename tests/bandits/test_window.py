@@ -441,8 +441,9 @@ def test_observation__what_was_clipped_and_what_was_kept_add_up_to_whole_residua
     # The sum of both moments does not know of the slope, nor of the doubt about it.
     rng, d, n = np.random.default_rng(5), 3, 4000
     belief = replace(
-        Belief.prior(d, 0.01), gram=n / d * np.eye(d), effective_rows=float(n), windows=1
-    )
+        Belief.prior(d, 0.01), gram=n / d * np.eye(d), effective_rows=float(n), windows=1,
+        informative_windows=1,
+    )  # fmt: skip
     rows = rng.standard_normal((n, d))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     view = transform(belief, n, 12.0, (-1.0, 1.0), None)
@@ -474,7 +475,7 @@ def test_learned__a_window_without_rewards_leaves_the_belief_as_it_was(windows):
         rows = 100.0 * windows
         belief = replace(
             belief, gram=rows / d * np.eye(d), effective_rows=rows, decided=100 * windows,
-            answers=rows, answers_variance=100.0,
+            answers=rows, answers_variance=100.0, informative_windows=windows,
         )  # fmt: skip
     kept = 0
     for _ in range(200):

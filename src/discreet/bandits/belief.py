@@ -42,6 +42,7 @@ class Belief:
     constant: float = 0.0  # the last entry of every row, if there is an intercept
     intercept_std: float = 1.0  # of the intercept before anything is known
     windows: int = 0  # released so far
+    informative_windows: int = 0  # that had rewards: late ones leave windows empty
     decided: int = 0  # decisions so far
     answers: float = 0.0  # rewards so far, as they were counted
     answers_variance: float = 0.0  # of the noise in it
@@ -73,7 +74,7 @@ class Belief:
     @property
     def informed(self) -> bool:
         """Whether anything is known but the prior."""
-        return self.effective_rows > 0
+        return self.informative_windows > 0
 
     @classmethod
     def prior(
@@ -136,6 +137,7 @@ class Belief:
             gram_noise_std=0.0,
             residual_sum_of_squares=0.0,
             residual_noise_std=0.0,
+            informative_windows=0,
         )
 
     @property

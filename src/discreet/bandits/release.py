@@ -244,7 +244,7 @@ class Seen:
         return min(max(now, TUNING.fall * nu), 1.0)
 
     def recent(self, belief: Belief) -> dict[str, Any]:
-        """What a belief keeps of recent rows and residuals."""
+        """What a belief keeps of recent rows and residuals, and of how many windows had some."""
         whitening = self.transform.isotropic
         rows, squares, noise = self.found.pooled
         here = self.sums.noise_std / max(whitening.norm, 1.0) ** 2
@@ -256,6 +256,7 @@ class Seen:
             "residual_sum_of_squares": squares,
             "residual_noise_std": noise,
             "windows": belief.windows + 1,
+            "informative_windows": belief.informative_windows + 1,
         }
 
 
@@ -265,7 +266,8 @@ def seen(belief: Belief, transform: Transform, sums: Sums, blocks: Blocks | None
     s = sums.noise_std
     found = residuals(belief, transform, sums)
     expected = expected_gram(sums.gram, _shape(belief, transform), sums.count, s)
-    H, gram, gram_noise = shrunk(sums.gram, expected, s, belief.windows, blocks)
+    earlier = belief.informative_windows
+    H, gram, gram_noise = shrunk(sums.gram, expected, s, earlier, blocks)
     # How far theta may be from the centre: E[(theta - centre)(theta - centre)'].
     shift = belief.mean - transform.mean
     error = belief.covariance + np.outer(shift, shift)
