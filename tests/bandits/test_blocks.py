@@ -101,7 +101,7 @@ def test_blocks__products_across_them_are_0_in_what_is_read():
     view = bandit._window.transform
     d = len(view.mean)
     noise = np.random.default_rng(0).standard_normal((d + 2) * (d + 3) // 2 + TOTALS)
-    sums = Sums.read(noise, view, 1.0, 100, True, Blocks((*PHI.block_of, SHARED)))
+    sums = Sums.read(noise, view, 1.0, 100, bandit.belief, Blocks((*PHI.block_of, SHARED)))
     assert (sums.gram[: PHI.dim, : PHI.dim][across] == 0).all()
     assert sums.gram[-1].all()  # the constant is beside all of them
 

@@ -329,7 +329,7 @@ def test_window__sums_are_those_of_the_rows_whatever_the_balance():
     found = []
     for balance in (1.0, TUNING.balance, 0.1):
         view = replace(transform(belief, 50, 12.0, (-1.0, 1.0), None), balance=balance)
-        sums = Sums.read(seen(view, rows, rewards).sum(axis=0), view, 12.0, 50, True)
+        sums = Sums.read(seen(view, rows, rewards).sum(axis=0), view, 12.0, 50, belief)
         assert np.allclose(sums.gram, rows.T @ rows)
         assert np.allclose(sums.moment + sums.clipped_off, rows.T @ rewards)
         assert sums.squares == pytest.approx(float(rewards @ rewards))
@@ -449,7 +449,7 @@ def test_observation__what_was_clipped_and_what_was_kept_add_up_to_whole_residua
     view = transform(belief, n, 12.0, (-1.0, 1.0), None)
     noise = 12.0 * rng.standard_normal((d + 2) * (d + 3) // 2 + TOTALS)
     total = released(view, rows, rows @ [0.5, 0.0, -0.3]) + noise
-    window = read_window(belief, view, Sums.read(total, view, 12.0, n, True), None)
+    window = read_window(belief, view, Sums.read(total, view, 12.0, n, belief), None)
     assert window.clips
     assert 0 < window.found.slope < 1
     design, value, covariance = window.observation(belief.posterior)
@@ -470,25 +470,32 @@ def test_observation__what_was_clipped_and_what_was_kept_add_up_to_whole_residua
 @pytest.mark.parametrize("windows", [0, 3])
 def test_learned__a_window_without_rewards_leaves_the_belief_as_it_was(windows):
     rng, d, std = np.random.default_rng(0), 5, 12.0
-    belief = Belief.prior(d, 0.1)
-    belief = replace(belief, windows=windows, informative_windows=windows, proven=windows > 0)
+    belief = replace(Belief.prior(d, 0.1), windows=windows)
+    if windows:
+        rows = 100.0 * windows
+        belief = replace(
+            belief, gram=rows / d * np.eye(d), effective_rows=rows, decided=100 * windows,
+            answers=rows, answers_variance=100.0, informative_windows=windows,
+        )  # fmt: skip
     kept = 0
     for _ in range(200):
         view = transform(belief, 500, std, (-1.0, 1.0), None)
         after = learned(belief, view, std * rng.standard_normal(28 + TOTALS), std, 500)
-        kept += after.informative_windows == belief.informative_windows
+        kept += after.effective_rows == belief.effective_rows
         assert after.windows == belief.windows + 1
     assert kept >= 195  # the count stands out of its noise by THIN deviations in 0.13% of cases
 
 
 def test_learned__what_a_first_window_seemed_to_know_goes_if_the_next_has_no_rewards():
-    # A small window is believed while rewards may be coming steadily: noise, as it turns out.
+    # A small window is believed while rewards may be coming steadily: few and noise, in truth.
     rng, d, std = np.random.default_rng(0), 5, 12.0
     prior = Belief.prior(d, 0.1)
     view = transform(prior, 85, std, (-1.0, 1.0), None)
+    few = rng.standard_normal((20, d))
+    few = released(view, few / np.linalg.norm(few, axis=1, keepdims=True), np.zeros(20))
     fooled = 0
     for _ in range(100):
-        first = learned(prior, view, std * rng.standard_normal(28 + TOTALS), std, 85)
+        first = learned(prior, view, few + std * rng.standard_normal(len(few)), std, 85)
         fooled += first.informed and not first.proven
         after = learned(first, view, -np.abs(std * rng.standard_normal(28 + TOTALS)), std, 85)
         if not first.proven:
@@ -497,6 +504,32 @@ def test_learned__what_a_first_window_seemed_to_know_goes_if_the_next_has_no_rew
             assert np.allclose(after.covariance, prior.covariance)
             assert after.effective_rows == 0
     assert fooled >= 2
+
+
+def test_belief__rewards_are_steady_while_most_decisions_have_one_by_all_windows_together():
+    # One window cannot tell 25 rewards of 85 decisions from 85; five can, and are not believed.
+    rng, d, std = np.random.default_rng(0), 5, 12.0
+    prior = Belief.prior(d, 0.1)
+    assert prior.steady
+    assert not prior.proven
+    view = transform(prior, 85, std, (-1.0, 1.0), None)
+    rows = rng.standard_normal((25, d))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    total = released(view, rows, np.zeros(25))
+    steady = []
+    for _ in range(60):
+        belief, seen = prior, []
+        for _ in range(5):
+            noisy = total + std * rng.standard_normal(len(total))
+            belief = learned(belief, view, noisy, std, 85)
+            seen.append(belief.steady)
+        steady.append(seen)
+    first, *_, last = np.mean(steady, axis=0)
+    assert 0.05 < first < 0.3
+    assert last < 0.05
+    often = prior.counted(1000, 800.0, 20.0)
+    assert often.steady
+    assert often.proven
 
 
 def seldom_bandit(horizon=50_000, **more):
@@ -633,10 +666,7 @@ def test_learned__rows_whose_weights_are_tiny_are_rows():
     # A whitening that stretches rows 8 times gives each the weight 1/64: the weighted count of
     # 1,000 is lost in its noise, their plain number is not.
     rng, d, n, std = np.random.default_rng(0), 5, 1000, 12.5
-    belief = replace(
-        Belief.prior(d, 0.1), windows=1, informative_windows=1,
-        gram=np.eye(d) / 1000, effective_rows=1.0,
-    )  # fmt: skip
+    belief = replace(Belief.prior(d, 0.1), windows=1, gram=np.eye(d) / 1000, effective_rows=1.0)
     view = transform(belief, n, std, (-1.0, 1.0), None)
     rows = rng.standard_normal((n, d))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -644,7 +674,7 @@ def test_learned__rows_whose_weights_are_tiny_are_rows():
     total = released(view, rows, rows @ np.full(d, 0.4))
     for _ in range(20):
         noisy = total + std * rng.standard_normal(len(total))
-        assert learned(belief, view, noisy, std, n).informative_windows == 2
+        assert learned(belief, view, noisy, std, n).effective_rows > 1
 
 
 def test_bandit__without_any_reward_chooses_uniformly_for_ever():

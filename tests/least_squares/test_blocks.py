@@ -49,6 +49,6 @@ def test_shrunk__with_blocks_the_error_is_smaller_than_without():
         expected = np.eye(d) * 800 / d
         for each in errors:
             noisy = true + noise if each is None else (true + noise) * each.together
-            _, found = shrunk(noisy, expected, 20.0, each)
+            _, found, _ = shrunk(noisy, expected, 20.0, 1, each)
             errors[each] += float(np.linalg.norm(found - true))
     assert errors[blocks] < 0.9 * errors[None]

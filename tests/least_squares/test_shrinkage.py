@@ -4,7 +4,12 @@ import pytest
 from discreet.arrays import vector_to_symmetric
 from discreet.least_squares import discounted_eigenvalues, gram_error_covariance, shrink
 from discreet.least_squares.blocks import Blocks
-from discreet.least_squares.shrinkage import noise_variances, product_covariance, shrunk
+from discreet.least_squares.shrinkage import (
+    noise_variances,
+    not_noise,
+    product_covariance,
+    shrunk,
+)
 
 
 def noise(rng, d, std):
@@ -64,7 +69,7 @@ def test_shrunk__is_nearer_to_the_truth_than_what_was_seen_or_expected():
     rng = np.random.default_rng(1)
     truth = np.diag([60.0, 12.0, 10.0, 8.0, 5.0])
     expected = 19 * np.eye(5)
-    ours = [np.sum((shrunk(truth + noise(rng, 5, 9.0), expected, 9.0)[1] - truth) ** 2)
+    ours = [np.sum((shrunk(truth + noise(rng, 5, 9.0), expected, 9.0, 1)[1] - truth) ** 2)
             for _ in range(200)]  # fmt: skip
     assert np.mean(ours) < 0.9 * 81 * 15  # of the noise alone
     assert np.mean(ours) < 0.9 * np.sum((expected - truth) ** 2)
@@ -74,9 +79,39 @@ def test_shrunk__information_is_less_than_the_matrix_and_nothing_is_changed_with
     rng = np.random.default_rng(2)
     for _ in range(20):
         N = np.diag([40.0, 5.0, 0.0]) + noise(rng, 3, 6.0)
-        H, gram = shrunk(N, 15 * np.eye(3), 6.0)
+        H, gram, _ = shrunk(N, 15 * np.eye(3), 6.0, 3)
         assert np.linalg.eigvalsh(H).min() >= -1e-9
         assert np.linalg.eigvalsh(gram - H).min() >= -1e-9
         assert np.trace(gram - H) > 0
-        for each in shrunk(N, np.eye(3), 0.0):
+        *same, error = shrunk(N, np.eye(3), 0.0, 3)
+        for each in same:
             assert np.array_equal(each, N)
+        assert not error.any()
+
+
+def test_shrunk__an_error_that_lasts_counts_more_with_every_window():
+    # T has an error; where noise hides it, each window has it again: that adds up.
+    N = 15 * np.eye(3) + noise(np.random.default_rng(3), 3, 6.0)
+    variances, traces = [], []
+    for earlier in (0, 1, 5, 500):
+        H, gram, error = shrunk(N, 15 * np.eye(3), 6.0, earlier)
+        variances.append(error[0, 0] / 36)
+        traces.append(np.trace(gram - H))
+    assert variances[0] == pytest.approx(not_noise(np.sum((N - 15 * np.eye(3)) ** 2) / 36, 6))
+    assert variances == sorted(variances)
+    assert variances[-1] == pytest.approx(1)
+    assert traces[0] == pytest.approx(0)  # nothing was there before
+    assert traces == sorted(traces)
+    assert traces[-1] > 1
+
+
+def test_not_noise__is_the_mean_of_the_part_whatever_it_is():
+    # Draw the part, draw the square: among squares that come out alike the mean part is ours.
+    rng, entries = np.random.default_rng(4), 15
+    k = rng.random(400_000)
+    squares = rng.chisquare(entries, len(k)) / (1 - k)
+    for seen in (5.0, 20.0, 60.0):
+        alike = np.abs(squares / seen - 1) < 0.05
+        assert not_noise(seen, entries) == pytest.approx(k[alike].mean(), abs=0.02)
+    assert not_noise(0.0, entries) == pytest.approx(1 / 9.5)  # the limit
+    assert not_noise(1e12, entries) == pytest.approx(1)

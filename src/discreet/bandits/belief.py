@@ -13,7 +13,7 @@ from discreet.least_squares import Posterior
 from discreet.least_squares.posterior import root as root_of
 from discreet.state import value
 
-SURE = 1.0  # standard deviations, before rewards that come seldom are followed
+SURE = 1.5  # standard deviations, before rewards that come seldom are followed
 
 
 @value

@@ -12,7 +12,7 @@ where slope is the fraction of residuals that were not clipped. Four steps read 
     residuals  how large they were: a grid posterior of their scale
     shrunk     H, without most of its noise          (least_squares/shrinkage.py)
     observe    m and g are a linear observation of theta with errors in variables: the noise of
-               their release, that of rewards, and Z delta, all of known covariance
+               their release, that of rewards, and H's error times delta
 
 and the belief is Bayesian linear regression on it (Bishop 2006, section 3.3).
 """
@@ -31,12 +31,7 @@ from discreet.bandits.window import COUNT, LONGEST, TOTALS, VALUE, Transform
 from discreet.least_squares import Posterior, clipped_normal
 from discreet.least_squares.blocks import Blocks
 from discreet.least_squares.posterior import information, log_evidence, projected_mean
-from discreet.least_squares.shrinkage import (
-    expected_gram,
-    noise_variances,
-    product_covariance,
-    shrunk,
-)
+from discreet.least_squares.shrinkage import expected_gram, product_covariance, shrunk
 
 SCALES = np.geomspace(0.1, 10.0, 81)  # std of residuals against the expected one
 LONGER = 2 ** (np.arange(17) / 4)  # times as long
@@ -162,7 +157,7 @@ class Seen:
     transform: Transform  # of the rows
     H: Array  # (d, d), of information about theta
     gram: Array  # (d, d), the Gram matrix of rows as they came
-    gram_noise: Array  # (d, d), variances of the entries of Z
+    gram_noise: Array  # (d, d), variances of the errors of its entries
     delta: Array  # (d, d), E[delta delta']
     unlike: Array  # (d, d), covariance of what delta differs by between windows
     found: Residuals  # how large they were
@@ -229,10 +224,7 @@ class Seen:
 
     @cached_property
     def wrong(self) -> Array:
-        """Covariance of Z delta, and of H times what theta differs by between windows.
-
-        What shrinking takes out of H counts as if it were still there.
-        """
+        """Covariance of H's error times delta, and of what theta differs by between windows."""
         H = self.H
         return np.asarray(product_covariance(self.gram_noise, self.delta) + H @ self.unlike @ H)
 
@@ -281,7 +273,8 @@ def seen(belief: Belief, transform: Transform, sums: Sums, blocks: Blocks | None
     s = sums.noise_std
     found = residuals(belief, transform, sums)
     expected = expected_gram(sums.gram, _shape(belief, transform), sums.count, s)
-    H, gram = shrunk(sums.gram, expected, s, blocks)
+    earlier = belief.informative_windows
+    H, gram, gram_noise = shrunk(sums.gram, expected, s, earlier, blocks)
     # How far theta may be from the centre: E[(theta - centre)(theta - centre)'].
     shift = belief.mean - transform.mean
     error = belief.covariance + np.outer(shift, shift)
@@ -296,7 +289,7 @@ def seen(belief: Belief, transform: Transform, sums: Sums, blocks: Blocks | None
         transform=transform,
         H=H,
         gram=gram,
-        gram_noise=noise_variances(len(H), s, blocks),
+        gram_noise=gram_noise,
         delta=whitening.of_parameters(error),
         unlike=TUNING.unlike**2 * whitening.of_parameters(prior),
         found=found,

@@ -148,20 +148,32 @@ def expected_gram(noisy: Array, shape: Array, count: float, noise_std: float) ->
 
 
 def shrunk(
-    noisy: Array, expected: Array, noise_std: float, blocks: Blocks | None = None
-) -> tuple[Array, Array]:
-    """H from N = H + Z and what was expected, T: as information, and as it is likely to be.
+    noisy: Array,
+    expected: Array,
+    noise_std: float,
+    earlier: int,
+    blocks: Blocks | None = None,
+) -> tuple[Array, Array, Array]:
+    """H from N = H + Z and what was expected, T: as information, as it is likely to be; variances.
 
     What stands out of the noise's spectrum, whose edge is s sqrt(2 d), has been seen (Gavish and
-    Donoho 2017); of the rest a part k is kept, the noise known (Ledoit and Wolf 2004). Products
-    across `blocks` are 0 in both.
+    Donoho 2017). Of the rest a part is kept, the noise known (Ledoit and Wolf 2004), that exceeds
+    by a standard deviation what noise may make. Products across `blocks` are 0.
+
+    T comes from `earlier` windows. H keeps their errors but for a part k that N corrects, so an
+    error lasts: over n windows, to which H is as good as new in each, it adds up as if each had
+    1 - (1 - k)^n of Z's variances. These are returned; what was there before N, 1 - (1 - k)^(n-1)
+    of them, has made eigenvalues too large each time, which information must not be.
     """
     if noise_std == 0:
-        return noisy, noisy
+        return noisy, noisy, np.zeros_like(noisy)
     d = len(noisy)
     difference = noisy - expected
     variances = noise_variances(d, noise_std, blocks)
-    k = 1 - min(1.0, float(variances.sum()) / max(float(np.sum(difference**2)), 1e-300))
+    entries = int(np.count_nonzero(np.triu(variances)))
+    square = float(np.sum(difference**2)) / noise_std**2  # chi-squared, if T is all there is
+    likely = entries + math.sqrt(2 * entries)
+    k = 1 - likely / max(square, likely)
     values, vectors = np.linalg.eigh(difference)
     edge2 = 2 * (d if blocks is None else blocks.width) * noise_std**2
     far = np.copysign(np.sqrt(np.maximum(values**2 - edge2, 0.0)), values)
@@ -169,10 +181,29 @@ def shrunk(
     H = expected + seen + k * (difference - seen)
     values, vectors = np.linalg.eigh(H if blocks is None else H * blocks.together)
     squares = vectors**2
-    of_values = np.einsum("ik,ik->k", squares, (k * variances * (2 - np.eye(d))) @ squares)
+    of_values = np.einsum("ik,ik->k", squares, (variances * (2 - np.eye(d))) @ squares)
     values = np.maximum(values, 1e-9 * noise_std)
-    reduced = discounted_eigenvalues(values, of_values, DISCOUNT)
-    return np.asarray((vectors * reduced) @ vectors.T), np.asarray((vectors * values) @ vectors.T)
+    stays = 1 - not_noise(square, entries)
+    lasting = (1 - stays**earlier) * of_values
+    reduced = discounted_eigenvalues(values, lasting, DISCOUNT)
+    return (
+        np.asarray((vectors * reduced) @ vectors.T),
+        np.asarray((vectors * values) @ vectors.T),
+        (1 - stays ** (earlier + 1)) * variances,
+    )
+
+
+def not_noise(square: float, entries: int) -> float:
+    """E[k] if `square` is chi-squared times 1 / (1 - k), and any k in [0, 1] is as likely.
+
+    >>> [round(not_noise(square, 15), 2) for square in (1.0, 15.0, 30.0, 150.0)]
+    [0.11, 0.22, 0.45, 0.89]
+    """
+    shape = entries / 2 + 1  # 1 - k has a gamma law, cut at 1
+    below = float(scipy.special.gammainc(shape, square / 2))
+    if below < 1e-290:
+        return 1 / (shape + 1)
+    return 1 - 2 * shape / square * float(scipy.special.gammainc(shape + 1, square / 2)) / below
 
 
 def noise_variances(d: int, noise_std: float, blocks: Blocks | None = None) -> Array:  # (d, d)
