@@ -88,7 +88,7 @@ def _waited(live: Live, owner: str, row: Any) -> bool:
     if rounds != then:
         live.refused[owner] = rounds, now
         return False
-    return now - since >= WAIT_SECONDS
+    return bool(now - since >= WAIT_SECONDS)
 
 
 def _count(connection: Connection, name: str, owner: str, window: int) -> int:
