@@ -52,7 +52,7 @@ class _Read:
     readers: list[Reader]  # of each metric
     people: NDArray[Any]  # in each arm
     evidence: float = 0.0  # the most so far against the split
-    looks: tuple[Look, ...] = ()
+    looks: tuple[Look, ...] = ()  # one for each release
 
 
 class ABTest(Stateful):

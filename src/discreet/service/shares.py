@@ -119,12 +119,12 @@ def _given_back(connection: Connection, row: Any, unused: dict[tuple[str, int], 
 
 
 def _used(most: int, size: int, comes_again: bool) -> Problem:
+    words: dict[str, Any] = {"most": most, "size": size}
     if not comes_again:
-        return Problem("share-used", what="horizon", most=most, size=size, until="")
-    again = {"Retry-After": str(_SECONDS)}
+        return Problem("share-used", what="horizon", until="", **words)
     until = (
         ", until the next window or an hour in which nobody decides; where nobody else has a key "
         "to decide, all"
     )
-    words: dict[str, Any] = {"what": "window", "most": most, "size": size, "until": until}
-    return Problem("share-used", status=429, headers=again, **words)
+    again = {"Retry-After": str(_SECONDS)}
+    return Problem("share-used", status=429, headers=again, what="window", until=until, **words)
