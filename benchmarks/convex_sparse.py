@@ -1,14 +1,15 @@
 """SparseBandit: regret against rounds, with and without privacy; what epsilon it takes; speed.
 
-    OMP_NUM_THREADS=1 python benchmarks/convex_sparse.py [curve] [late] [speed] [--seeds 4]
+    OMP_NUM_THREADS=1 python benchmarks/convex_sparse.py [curve] [paper] [late] [speed] [--seeds 4]
 
 The world: 5 arms, d = 10,000, theta_i with 10 entries of +-.1, rewards <x, theta_i> + .1 z, cut to
 [-1, 1]. "signs" has contexts of +-1; "uniform" has them in [-1, 1], a third of the signal;
 "correlated" is +-1 with correlation 1/4 of all pairs. All learners of one seed meet the same people
 and reward noise. Regret is expected regret.
 
-curve   T = 20,000: regret over time for epsilon = 1, 3, 10, inf and uniform play; the paper's step
-late   epsilon and T: what fraction of the regret of uniform play is left in the last fifth
+curve   T = 20,000: regret over time for epsilon = 1, 3, 10, inf and uniform play
+paper   the paper's step in every round (papers/every_round.py), T = 4,000
+late    epsilon and T: what fraction of the regret of uniform play is left in the last fifth
 speed   rounds a second, decide and learn, and the memory that the learner holds
 """
 
@@ -24,6 +25,7 @@ from discreet.bandits import SparseBandit
 from discreet.environments import play
 from discreet.experiments.measure import grid
 from discreet.privacy import SeededNoise
+from papers.every_round import EveryRound
 from papers.sparse_arms import sparse_arms
 
 ARMS = 5
@@ -38,8 +40,8 @@ def regret(
 ) -> dict[str, np.ndarray]:
     """Regret at the points and in the last fifth, of the learner and of uniform play."""
     world = sparse_arms(ARMS, dim, nonzero=NONZERO, contexts=contexts, seed=seed)
-    bandit = SparseBandit(ARMS, dim, rounds, epsilon, 1e-6, method=method, seed=seed,
-                          noise=SeededNoise(seed))  # fmt: skip
+    kind = {"windows": SparseBandit, "every-round": EveryRound}[method]
+    bandit = kind(ARMS, dim, rounds, epsilon, 1e-6, seed=seed, noise=SeededNoise(seed))
     played = play(bandit, world, rounds, seed=seed)
     places = [int(point * rounds) - 1 for point in POINTS]
     late = slice(rounds - rounds // 5, None)
@@ -70,14 +72,13 @@ def curve(seeds: range) -> None:
         uniform = found.over(regret, "uniform", epsilon=epsilons[0], **setting)
         show.add_row("uniform play", "-", *map(with_error, uniform.T))
         CONSOLE.print(show)
-    every_round(seeds[:1])
 
 
-def every_round(seeds: range) -> None:
+def paper(seeds: range) -> None:
     T = 4000
     epsilons = (1.0, 10.0, 100.0, math.inf)
     setting = {"rounds": T, "dim": 1000, "contexts": "signs"}
-    found = run(grid(regret, seeds=seeds, epsilon=epsilons, method=("every-round", "windows"),
+    found = run(grid(regret, seeds=seeds[:1], epsilon=epsilons, method=("every-round", "windows"),
                      **{name: (value,) for name, value in setting.items()}))  # fmt: skip
     show = new_table(f"the paper's step in every round, d = 1,000, T = {T:,}, one seed",
                      ("epsilon", "every-round", "windows", "uniform play"))  # fmt: skip
@@ -113,32 +114,31 @@ def speed() -> None:
     world = sparse_arms(ARMS, dim, nonzero=NONZERO, seed=0)
     X = world.contexts(1000, np.random.default_rng(0))
     show = new_table(f"decide and learn, d = {dim:,}, {ARMS} arms",
-                     ("method", "rounds a second", "memory, MB", "K d floats, MB"))  # fmt: skip
-    for method in ("windows", "every-round"):
-        tracemalloc.start()
-        bandit = SparseBandit(ARMS, dim, T, 1.0, method=method, seed=0, noise=SeededNoise(0))
-        n = T if method == "windows" else 1500
-        for t in range(n):
-            bandit.learn(bandit.decide(X[t % 1000]), 0.5)
-        held = tracemalloc.get_traced_memory()[0] / 1e6
-        tracemalloc.stop()
-        bandit = SparseBandit(ARMS, dim, T, 1.0, method=method, seed=0, noise=SeededNoise(0))
-        start = time.perf_counter()
-        for t in range(n):
-            bandit.learn(bandit.decide(X[t % 1000]), 0.5)
-        rate = n / (time.perf_counter() - start)
-        show.add_row(method, f"{rate:,.0f}", f"{held:.2f}", f"{ARMS * dim * 8 / 1e6:.2f}")
+                     ("rounds a second", "memory, MB", "K d floats, MB"))  # fmt: skip
+    tracemalloc.start()
+    bandit = SparseBandit(ARMS, dim, T, 1.0, seed=0, noise=SeededNoise(0))
+    for t in range(T):
+        bandit.learn(bandit.decide(X[t % 1000]), 0.5)
+    held = tracemalloc.get_traced_memory()[0] / 1e6
+    tracemalloc.stop()
+    bandit = SparseBandit(ARMS, dim, T, 1.0, seed=0, noise=SeededNoise(0))
+    start = time.perf_counter()
+    for t in range(T):
+        bandit.learn(bandit.decide(X[t % 1000]), 0.5)
+    rate = T / (time.perf_counter() - start)
+    show.add_row(f"{rate:,.0f}", f"{held:.2f}", f"{ARMS * dim * 8 / 1e6:.2f}")
     CONSOLE.print(show)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["curve", "late", "speed"])
+    parser.add_argument("what", nargs="*", default=["curve", "paper", "late", "speed"])
     parser.add_argument("--seeds", type=int, default=4)
     asked = parser.parse_args()
     seeds = range(FIRST, FIRST + asked.seeds)
     for name in asked.what:
-        {"curve": lambda: curve(seeds), "late": lambda: late(seeds), "speed": speed}[name]()
+        {"curve": lambda: curve(seeds), "paper": lambda: paper(seeds),
+         "late": lambda: late(seeds), "speed": speed}[name]()  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from discreet.environments import play
 from discreet.experiments.measure import Found, Measurement, grid
 from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import SeededNoise
+from papers.every_round import EveryRound
 from papers.exhibit import (
     Exhibit,
     Line,
@@ -130,8 +131,8 @@ def sparse(
 ) -> Mapping[str, Array]:
     """Regret at some rounds, of the learner and of uniform play."""
     world = sparse_arms(ARMS, DIM, nonzero=10, contexts=contexts, seed=seed)
-    bandit = SparseBandit(ARMS, DIM, rounds, epsilon, 1e-6, method=method, seed=seed,
-                          noise=SeededNoise(seed))  # fmt: skip
+    kind = {"windows": SparseBandit, "every-round": EveryRound}[method]
+    bandit = kind(ARMS, DIM, rounds, epsilon, 1e-6, seed=seed, noise=SeededNoise(seed))
     played = play(bandit, world, rounds, seed=seed)
     places = [math.ceil(fraction * rounds) - 1 for fraction in MARKS]
     return {"value": played.regret.cumsum()[places], "uniform": played.uniform.cumsum()[places]}

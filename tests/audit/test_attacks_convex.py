@@ -80,7 +80,6 @@ def test_near__is_how_far_apart_the_centres_of_the_releases_are(name):
 CHOICES = [
     "sparse bandit selection",
     "sparse bandit selection, three rounds of one user",
-    "sparse bandit every round",
     "streaming frank-wolfe p=1",
     "streaming frank-wolfe p=1, one choice of four",
 ]

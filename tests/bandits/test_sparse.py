@@ -17,7 +17,6 @@ from discreet.privacy import Budget, SecureNoise, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
 from papers.sparse_arms import sparse_arms
 
-METHODS = ("windows", "every-round")
 LINKS = ("identity", "logistic")
 
 
@@ -100,51 +99,6 @@ def test_windows__without_privacy_is_the_plain_algorithm(link):
     assert math.isinf(bandit.guarantee.epsilon)
 
 
-@pytest.mark.parametrize("link", LINKS)
-def test_every_round__without_privacy_is_the_papers_algorithm(link):
-    """Algorithm 3 with Algorithm 2 as printed: d_m by the recursion, zero rows for other arms."""
-    K, d, T, t0, h = 3, 10, 200, 12, 0.3
-    X, Y = people(T, d, K, link)
-    bandit = SparseBandit(
-        K, d, T, math.inf, link=link, forced=t0, gap=h, method="every-round", seed=0
-    )
-    nu = (lambda z: z) if link == "identity" else (lambda z: 1 / (1 + np.exp(-z)))
-    theta, before, total = np.zeros((K, d)), np.zeros((K, d)), np.zeros((K, d))
-    steps, first, narrowed = np.zeros(K, dtype=int), None, 0
-    for t, (x, y) in enumerate(zip(X, Y, strict=True)):
-        if t < K * t0:
-            a = t % K
-        else:
-            first = theta.copy() if first is None else first
-            early = nu(first @ x)
-            allowed = early > early.max() - h / 2
-            narrowed += not allowed.all()
-            a = int(np.argmax(np.where(allowed, theta @ x, -np.inf)))
-        decision = bandit.decide(x)
-        assert decision.action == a
-        assert bandit.theta == pytest.approx(theta, abs=1e-9)
-        bandit.learn(decision, y[a])
-        for i in range(K) if t >= K * t0 else [a]:
-            steps[i] += 1
-            m, row = steps[i], x if i == a else 0 * x
-            now, old = nu(row @ theta[i]) - y[a], nu(row @ before[i]) - y[a]
-            total[i] += ((m + 1) * now - m * old) * row
-            v = LpBall(1, d).linear_minimizer(total[i])
-            before[i] = theta[i]
-            theta[i] = theta[i] + (v - theta[i]) / (m + 1)
-    assert narrowed > 5
-    assert (steps == T - (K - 1) * t0).all()
-
-
-def test_gap__admits_arms_near_the_best_forced_estimate_only():
-    bandit = SparseBandit(3, 2, 100, math.inf, forced=2, gap=0.4, seed=0)
-    bandit._first = np.array([[0.5, 0.0], [0.35, 0.0], [0.1, 0.0]])
-    bandit._arms._theta = np.array([[0.1, 0.0], [0.3, 0.0], [0.9, 0.0]])
-    assert bandit._best(np.array([1.0, 0.0])) == [1]
-    bandit.gap = None
-    assert bandit._best(np.array([1.0, 0.0])) == [2]
-
-
 def test_decide__ties_are_broken_by_coins_with_the_true_probability():
     bandit = SparseBandit(4, 2, 100, 1.0, forced=1, seed=0)
     bandit._commit(rounds=100, _advanced=100)
@@ -205,24 +159,6 @@ def test_windows__several_rows_of_one_person_are_covered_by_the_square():
             assert both <= (4 * (entries + 1) + entries * CURVATURE**2) * k**2
 
 
-@pytest.mark.parametrize("link", LINKS)
-def test_every_round__gradients_stay_within_the_clip(link):
-    K, d, T = 3, 10, 300
-    X, Y = people(T, d, K, link)
-    bandit = SparseBandit(
-        K, d, T, 2.0, link=link, forced=10, method="every-round", noise=SeededNoise(0)
-    )
-    sizes = []
-    for x, y in zip(X, Y, strict=True):
-        decision = bandit.decide(np.sign(x))
-        bandit.learn(decision, y[decision.action])
-        new = np.array([np.abs(arm._gradient()).max() for arm in bandit._arms._each])
-        assert (np.delete(new, decision.action) == 0).all()
-        sizes.append(new[decision.action])
-    assert max(sizes) <= bandit.bound * (1 + 1e-12)
-    assert max(sizes) >= 0.99 * bandit.bound
-
-
 # -- the price ------------------------------------------------------------------------------------
 
 
@@ -260,17 +196,6 @@ def test_guarantee__dp_accounting_agrees_on_a_window():
     accountant.compose(dp_event.ZCDpEvent(choice.rho))
     accountant.compose(dp_event.GaussianDpEvent(measure.scale / measure.sensitivity))
     assert 0.9 <= accountant.get_epsilon(1e-5) <= 1.09  # its orders are coarser: 1.078 is known
-
-
-def test_guarantee__the_papers_step_spends_rho_over_the_steps_of_one_arm():
-    K, T, t0 = 3, 500, 20
-    bandit = SparseBandit(K, 12, T, 1.0, 1e-5, forced=t0, method="every-round")
-    step = bandit._arms._each[0].direction
-    n = T - (K - 1) * t0
-    assert step.horizon == step.choices == n
-    spent = sum((2 * 2 * bandit.bound / step.scale(m)) ** 2 / 8 for m in range(1, n + 1))
-    assert spent == pytest.approx(bandit.budget.rho, rel=1e-3)
-    assert spent <= bandit.budget.rho * (1 + 1e-9)
 
 
 def test_peel__is_distributed_as_choices_without_replacement():
@@ -319,22 +244,18 @@ def test_measurements__noise_has_the_calibrated_deviation(assert_distribution):
     assert_distribution(np.concatenate([noise.ravel() for _, noise in drawn]) / std, stats.norm.cdf)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_schedule__releases_at_the_same_rounds_whatever_is_chosen_and_rewarded(method):
+def test_schedule__releases_at_the_same_rounds_whatever_is_chosen_and_rewarded():
     """Other contexts, other rewards, none at all: the same number of draws after every round."""
     draws = []
     for case in range(3):
-        bandit = SparseBandit(3, 12, 300, 1.0, forced=20, method=method, noise=SeededNoise(0))
+        bandit = SparseBandit(3, 12, 300, 1.0, forced=20, noise=SeededNoise(0))
         X, Y = people(300, seed=case)
         states = []
         for x, y in zip(X, Y, strict=True):
             d = bandit.decide(x if case else 0 * x)
             if case != 1:
                 bandit.learn(d, y[d.action])
-            inner = bandit._arms
-            arms = [inner] if method == "windows" else inner._each
-            sources = arms if method == "windows" else [arm.direction for arm in arms]
-            states.append([json.loads(each._noise.state())["generator"] for each in sources])
+            states.append(json.loads(bandit._arms._noise.state())["generator"])
         draws.append(states)
     assert draws[0] == draws[1] == draws[2]
     assert draws[0][0] != draws[0][-1]
@@ -366,9 +287,8 @@ def test_bandit__finds_the_good_arms_in_private(link, epsilon):
 # -- rewards that come as they like ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_learn__refuses_what_is_wrong_and_changes_nothing(method):
-    make = {"forced": 5, "method": method, "seed": 0}
+def test_learn__refuses_what_is_wrong_and_changes_nothing():
+    make = {"forced": 5, "seed": 0}
     pair = [SparseBandit(2, 3, 50, 1.0, **make, noise=SeededNoise(0)) for _ in range(2)]
     other = SparseBandit(2, 3, 50, 1.0, **make, noise=SeededNoise(0))
     foreign = other.decide(np.ones(3))
@@ -407,9 +327,8 @@ def test_learn__late_rewards_enter_the_open_window_and_missing_ones_add_nothing(
     assert (arms._arms._moment[0] == 0).all()
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_horizon__past_it_the_policy_stays_and_rewards_no_longer_count(method):
-    bandit = SparseBandit(2, 3, 40, 5.0, forced=10, method=method, noise=SeededNoise(0))
+def test_horizon__past_it_the_policy_stays_and_rewards_no_longer_count():
+    bandit = SparseBandit(2, 3, 40, 5.0, forced=10, noise=SeededNoise(0))
     rng = np.random.default_rng(0)
     for t in range(200):
         d = bandit.decide(rng.uniform(-1, 1, 3))
@@ -442,11 +361,10 @@ def test_decision__travels_as_json():
 # -- state ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("link", LINKS)
-def test_state__goes_on_to_the_same_future(method, link, tmp_path):
+def test_state__goes_on_to_the_same_future(link, tmp_path):
     X, Y = people(300, link=link)
-    make = {"link": link, "forced": 20, "gap": 0.5, "method": method, "seed": 3}
+    make = {"link": link, "forced": 20, "seed": 3}
     bandit, stopped, moved = (
         SparseBandit(3, 12, 300, 3.0, noise=SeededNoise(4), **make) for _ in range(3)
     )
@@ -468,8 +386,7 @@ def test_state__goes_on_to_the_same_future(method, link, tmp_path):
     with pytest.raises(ValueError, match="other arguments of SparseBandit: horizon"):
         wrong.load_state_dict(old)
     fresh = SparseBandit(3, 12, 300, 3.0, noise=SeededNoise(9), **make)
-    inner = old["state"]["_arms"]["of"]
-    del inner["_theta" if method == "windows" else "_each"]
+    del old["state"]["_arms"]["of"]["_theta"]
     with pytest.raises(ValueError, match="damaged"):
         fresh.load_state_dict(old)
     assert fresh.rounds == 0
@@ -481,9 +398,6 @@ def test_state__goes_on_to_the_same_future(method, link, tmp_path):
         ({"delta": 0.0}, "delta must be above 0"),
         ({"link": "probit"}, "link must be one of"),
         ({"forced": 60}, "do not fit"),
-        ({"gap": 0.0}, "gap must be positive"),
-        ({"residual_bound": -1.0}, "residual_bound must be positive"),
-        ({"method": "magic"}, "method must be one of"),
         ({"n_arms": 0}, "n_arms"),
         ({"radius": 0.0}, "radius"),
         ({"seed": -1}, "seed"),

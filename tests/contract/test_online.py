@@ -92,10 +92,7 @@ ROWS = {
         StreamingFrankWolfe, LpBall(1.5, N), mechanism="generalized-gaussian"
     ),
 }
-SPARSE = {
-    "sparse windows": maker(SparseBandit, 2, N, forced=5),
-    "sparse every round": maker(SparseBandit, 2, N, forced=5, method="every-round", gap=0.5),
-}
+SPARSE = {"sparse": maker(SparseBandit, 2, N, forced=5)}
 EVERY = {**LEADERS, **BANDITS, **ROWS, **SPARSE}
 
 leaders = pytest.mark.parametrize("make", LEADERS.values(), ids=LEADERS)

@@ -55,13 +55,13 @@ LESS: dict[str, tuple[float, str]] = {
         0.95,
         "a row that moves to another window costs more than one that is replaced: in all scopes",
     ),
-    "SparseBandit windows logistic: entries": (0.58, "labels 0 and 1 are at 1/2 of their mean"),
+    "SparseBandit logistic: entries": (0.58, "labels 0 and 1 are at 1/2 of their mean"),
     "FrankWolfe p = 1: entries": (0.5, "rows at random hardly agree, scores are lengths of sums"),
-    "(SparseBandit windows logistic|FrankWolfe p = 1): slopes": (
+    "(SparseBandit logistic|FrankWolfe p = 1): slopes": (
         0.5,
         "the first window has no last step, whose slope is one of k + 1",
     ),
-    "SparseBandit windows.*: slopes": (0.69, "the first window has no last step, as above"),
+    "SparseBandit: slopes": (0.69, "the first window has no last step, as above"),
     "FrankWolfe simplex": (
         0.44,
         "a moment is longer than a gradient only where theta has moved along its row",

@@ -338,7 +338,7 @@ def cheaper(release):
     [
         "LinearBandit ucb",  # Gaussian, in scopes
         "FTRL simplex",  # pure
-        "SparseBandit windows identity",  # rho
+        "SparseBandit identity",  # rho
         "LinearBandit shuffled, 2 contributions",
         "PrivateLinearRegression shuffled information-weighted",
         "PrivateSearchCV",  # Gaussian, on the same rows

@@ -21,7 +21,6 @@ SURE = 0.9999
 # (claim, runs): a rare choice among few runs needs a small epsilon, a measurement a large one.
 PRICES = {
     "sparse bandit selection": (2.0, 3000),
-    "sparse bandit every round": (2.0, 3000),
     "sparse bandit measurement": (8.0, 600),
 }
 

@@ -184,16 +184,9 @@ for _of in (LocalLinUCB, LocalSGDBandit):
 entry("Device and LocalServer", LocalServer, Devices(), 60, build=lambda noise: Served())
 entry("Device and LocalServer shuffled", LocalServer, Batches(), 60, build=lambda noise: Relayed())
 
-_arms = tuple(
-    f"_arms._each.{i}.{part}"
-    for i in (0, 1)
-    for part in ("direction._total", "_new.step", "_new.total")
-)
-for _method, _clear in (("windows", ("_arms._sums",)), ("every-round", _arms)):
-    for _link in ("identity", "logistic"):
-        entry(f"SparseBandit {_method} {_link}", SparseBandit, Sparse(), 40, clear=_clear, n_arms=2,
-              dim=Sparse.dim, horizon=60, epsilon=EPSILON, forced=6, method=_method, link=_link,
-              seed=1)  # fmt: skip
+for _link in ("identity", "logistic"):
+    entry(f"SparseBandit {_link}", SparseBandit, Sparse(), 40, clear=("_arms._sums",), n_arms=2,
+          dim=Sparse.dim, horizon=60, epsilon=EPSILON, forced=6, link=_link, seed=1)  # fmt: skip
 
 # -- online learning -------------------------------------------------------------------------------
 

@@ -23,20 +23,9 @@ class Edge:
         self.dim = integer("dim", dim)
         self.norm_bound = public_bound("norm_bound", norm_bound)
         self._row_shape = (self.dim,)
-        self._expects = self._shape
-        self._ones = np.ones(self._expects[1])
+        self._ones = np.ones(self.dim)
         self._usual: tuple[int, ...] | None = None  # shape of features that was found right
-        self._as_given = self.norm_bound == 1 and type(self)._expanded is Edge._expanded
         self._longest = self.norm_bound**2 * (1 + 1e-14)  # |row|^2, up to the norm's own rounding
-
-    @property
-    def _shape(self) -> tuple[int | None, int]:
-        """Actions (None: any number) and features that callers offer."""
-        return None, self.dim
-
-    def _expanded(self, features: Array) -> Array:
-        """What callers offer as rows of `dim` features."""
-        return features
 
     def _offered(self, features: Array) -> Array:  # (actions, dim)
         """One person's features in units of the norm bound; longer rows are shortened to it."""
@@ -47,10 +36,10 @@ class Edge:
         # argmax finds NaN first; as a scalar it is three times as fast as max.
         if not squares.item(squares.argmax()) <= self._longest:
             features = within("features", features, self.norm_bound, norm="l2", clip=True)
-        return features if self._as_given else self._scaled(features)
+        return features if self.norm_bound == 1 else features / self.norm_bound
 
     def _people(self, features: Sequence[ArrayLike] | Array) -> Sequence[ArrayLike] | Array:
-        """What n people are offered: an array (n, actions, features), or what each has brought."""
+        """What n people are offered: an array (n, actions, dim), or what each has brought."""
         features = real_or_nan(features)
         if not isinstance(features, np.ndarray) or features.dtype.kind not in "biuf":
             return list(features)
@@ -73,7 +62,7 @@ class Edge:
             usable = np.asarray(np.isfinite(people).all(axis=(1, 2)))
             people = np.where(usable[:, None, None], people, 0.0)
             people = within("features", people, self.norm_bound, norm="l2", clip=True)
-        return people if self._as_given else self._scaled(people), usable
+        return people if self.norm_bound == 1 else people / self.norm_bound, usable
 
     def _usable(self, features: ArrayLike) -> Array | None:
         try:
@@ -82,21 +71,15 @@ class Edge:
             return None
 
     def _check_shape(self, features: Array, ndim: int) -> None:
-        actions, dim = self._expects
         shape = features.shape
         least = 1 if self.holdout is None else self.holdout.actions  # the baseline is one of them
-        if len(shape) == ndim and shape[-1] == dim:
-            given = shape[-2]
-            if given >= least and (actions is None or given == actions):
-                return
-        expected = ("n", str(actions or "actions"), str(dim))[-ndim:]
+        if len(shape) == ndim and shape[-1] == self.dim and shape[-2] >= least:
+            return
+        expected = ("n", "actions", str(self.dim))[-ndim:]
         raise ValueError(
             f"features must have shape ({', '.join(expected)}) with at least {least} "
             f"action{'s' * (least > 1)}, got {shape}"
         )
-
-    def _scaled(self, features: Array) -> Array:
-        return self._expanded(features) / self.norm_bound
 
 
 def chosen_rows(offered: Sequence[Array] | Array, actions: Indices) -> Array:  # (n, dim)

@@ -1,19 +1,17 @@
 """A bandit for many features of which few matter (Han et al. 2022, Algorithm 3).
 
-    paper   K        t_0      h_sub    zeta   theta_{t_0,i}    theta_{t,i}         a_t
-    here    n_arms   forced   gap      link   self._first      self._arms.theta    `decide`
+    paper   K        t_0      zeta   theta_{t,i}         a_t
+    here    n_arms   forced   link   self._arms.theta    `decide`
 
     lines 3-10   the arms in turn, t_0 times each: a schedule that no context enters
-    line 13      arms whose forced-sample estimate is within h/2 of the best
-    line 14      the greedy one among them
+    line 14      the greedy arm; line 13, fewer arms to choose among, has no part here
     lines 16-17  the row enters the sums of its arm, zeros those of the others   `sparse_windows.py`
 
 Better than printed: parameters move at the ends of public windows that grow, a few entries at
-a time, each window with the whole budget. method="every-round" is the paper's step.
+a time, each window with the whole budget.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -29,15 +27,13 @@ from discreet.arrays import (
     one_of,
     positive,
 )
-from discreet.bandits.sparse_vertices import VertexArms
 from discreet.decisions import Decision, Rounds, is_row
 from discreet.links import link as link_named
-from discreet.optimization.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
+from discreet.optimization.sparse_windows import SELECTING, SIGNAL, WindowArms
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.noise import Noise, source
 from discreet.state import damaged
 
-METHODS: dict[str, Callable[..., Arms]] = {"windows": WindowArms, "every-round": VertexArms}
 REWARDS = {"identity": (-1.0, 1.0), "logistic": (0.0, 1.0)}
 BOUND = 0.2  # of residuals, identity link
 UNPROTECTED = (
@@ -75,17 +71,14 @@ class SparseBandit(Rounds):
     forced           rounds for each arm at the start. None is a public rule: as many as a few
                      strong entries need to stand out of chance and noise, at most a quarter of
                      the horizon in all
-    gap              only arms within gap/2 of the best forced-sample estimate are played; None
-                     admits every arm
-    residual_bound   residuals are cut to it: a small one needs less noise (None: .2, more for a
-                     large epsilon; no cut for the logistic link or without privacy), but biases
-                     estimates if noise is skewed: for rewards of two values use link="logistic"
-    method           "windows", or "every-round", the paper's
     contributions    rounds of one person
     seed             of the coins that break ties, one in every round
     noise            None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
 
     It learns fastest if the entries of contexts are little correlated; if they are, slower.
+    With the identity link residuals are cut to `bound`, a public rule (.2, more for a large
+    epsilon): that needs less noise, but biases estimates if noise is skewed. For rewards of two
+    values use link="logistic", which cuts nothing.
 
     Rewards may come late, in any order, once, or never: a missing one adds nothing. A late one
     enters the window that is open. Past the horizon the policy stays and rewards no longer count.
@@ -103,7 +96,7 @@ class SparseBandit(Rounds):
     (0, 'joint')
     """
 
-    _state = ("rounds", "_rewarded", "_advanced", "_first", "_arms", "_rng")
+    _state = ("rounds", "_rewarded", "_advanced", "_arms", "_rng")
 
     def __init__(
         self,
@@ -116,9 +109,6 @@ class SparseBandit(Rounds):
         link: str = "identity",
         radius: float = 1.0,
         forced: int | None = None,
-        gap: float | None = None,
-        residual_bound: float | None = None,
-        method: str = "windows",
         contributions: int = 1,
         seed: int | None = None,
         noise: Noise | None = None,
@@ -139,20 +129,13 @@ class SparseBandit(Rounds):
         self.forced = forced
         self.forced_rounds = self._forced_rule() if forced is None else integer("forced", forced)
         self._assert_forced_rounds_fit()
-        self.gap = None if gap is None else positive("gap", gap)
-        self.method = one_of("method", method, tuple(METHODS))
-        self.residual_bound = residual_bound
-        self.bound = self._bound_rule(residual_bound)
+        self.bound = self._bound_rule()
         self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         self._begin()
         self._advanced = 0  # rounds whose end the arms have seen
-        self._first: Array | None = None  # (arms, dim), the forced-sample estimates
         self._rng = np.random.default_rng(self.seed)
-        self._arms = self._made_arms()
-
-    def _made_arms(self) -> Arms:
-        return METHODS[self.method](
+        self._arms = WindowArms(
             self.n_arms,
             self.dim,
             self.horizon,
@@ -248,17 +231,12 @@ class SparseBandit(Rounds):
     def _advance(self) -> None:
         """Let the arms see the end of the last round; never before the next decision is asked."""
         while self._advanced < min(self.rounds, self.horizon):
-            t = self._advanced + 1
-            self._arms.advance(t)
-            forced = t == self.n_arms * self.forced_rounds
-            self._commit(_advanced=t, _first=self._arms.theta.copy() if forced else self._first)
+            self._arms.advance(self._advanced + 1)
+            self._commit(_advanced=self._advanced + 1)
 
     def _best(self, x: Array) -> list[int]:
-        """Lines 13 and 14. The link increases, so it need not be applied twice."""
+        """Line 14. The link increases, so it need not be applied."""
         worth = self._arms.theta @ x
-        if self.gap is not None and self._first is not None:
-            early = self._link.mean(self._first @ x)
-            worth = np.where(early > early.max() - self.gap / 2, worth, -math.inf)
         return np.flatnonzero(worth == worth.max()).tolist()
 
     def _needs(self) -> tuple[float, float]:
@@ -272,15 +250,9 @@ class SparseBandit(Rounds):
     def _forced_rule(self) -> int:
         return max(1, min(math.ceil(math.hypot(*self._needs())), self.horizon // (4 * self.n_arms)))
 
-    def _bound_rule(self, asked: float | None) -> float:
-        if asked is not None:
-            return positive("residual_bound", asked)
-        slope = self._link.slopes(-self.radius, self.radius)[1]
-        # |y - nu| <= 1 for the logistic link, else 1 + radius; the paper's g adds slope * diameter.
+    def _bound_rule(self) -> float:
+        # |y - nu| <= 1 for the logistic link, else 1 + radius.
         worst = 1.0 if self.link == "logistic" else 1.0 + self.radius
-        if self.method == "every-round":
-            worst += 2 * self.radius * slope
-            return worst if self.budget.off else worst / 4
         if self.budget.off or self.link == "logistic":
             return worst
         chance, privacy = self._needs()
@@ -290,5 +262,3 @@ class SparseBandit(Rounds):
         super()._validate()
         if not 0 <= self._advanced <= min(self.rounds, self.horizon):
             raise damaged("advanced")
-        if self._first is not None and np.shape(self._first) != (self.n_arms, self.dim):
-            raise damaged("first")

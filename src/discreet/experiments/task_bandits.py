@@ -86,10 +86,8 @@ class Bandits(Task):
         dim: Any = environment.dim
         if cell.learner.name == "LinearBandit":
             dim = getattr(getattr(environment, "features", None), "phi", dim)
-        offered = {"dim": dim, "horizon": cell.rounds, "reward_range": environment.reward_range}
-        if cell.learner.name not in self.learners:  # LinUCB would have a theta for each action
-            offered |= {"n_actions": environment.n_actions, "norm_bound": 1.0}
-        return offered
+        return {"dim": dim, "horizon": cell.rounds, "reward_range": environment.reward_range,
+                "n_actions": environment.n_actions, "norm_bound": 1.0}  # fmt: skip
 
     def learner(self, cell: Cell, environment: World) -> Any:
         options = dict(cell.learner.options)

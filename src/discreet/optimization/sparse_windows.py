@@ -16,7 +16,6 @@ depends on the person's context, would show.
 """
 
 import math
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,31 +35,6 @@ GROWTH = 1.5  # each window is so much longer than the last
 SELECTING = 0.8  # fraction of the budget that selects entries; the rest measures them
 SIGNAL = 0.2  # what an entry worth finding adds to its sum in each row, in units of the bound
 CURVATURE = 0.5  # weight of the curvatures: sqrt(1 + CURVATURE^2/4), 3% more noise in slopes
-
-
-class Arms(Protocol):
-    """Parameters of all arms; `theta` is released, all else is private."""
-
-    @property
-    def theta(self) -> Array:  # (arms, dim)
-        """The released parameters."""
-
-    @property
-    def learning(self) -> bool:
-        """Whether a row can still count."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The promise for the whole sequence of thetas."""
-
-    def take(self, arm: int, x: Array, reward: float) -> bool:
-        """Add one row to the sums of its arm; whether it counts."""
-
-    def advance(self, t: int) -> None:
-        """Round t = 1, 2, ... is over; release if it is time. Looks at t alone to know.
-
-        Asked again for the same round it does nothing more.
-        """
 
 
 class WindowArms(Stateful):
@@ -139,16 +113,18 @@ class WindowArms(Stateful):
 
     @property
     def theta(self) -> Array:  # (arms, dim)
-        """The released parameters, moved by all that was released."""
+        """The released parameters, moved by all that was released; all else is private."""
         self._follow()
         return self._theta
 
     @property
     def learning(self) -> bool:
+        """Whether a row can still count."""
         return self.window < len(self.ends)
 
     @property
     def guarantee(self) -> Guarantee:
+        """The promise for the whole sequence of thetas."""
         return self._ledger.guarantee(trust="joint")
 
     @property
@@ -186,7 +162,7 @@ class WindowArms(Stateful):
         return (self.ends[window] - before) / len(self._theta)
 
     def take(self, arm: int, x: Array, reward: float) -> bool:
-        """Add one row to the sums of its arm; after the last window it is not used."""
+        """Add one row to the sums of its arm; whether it counts (not after the last window)."""
         if not self.learning:
             return False
         self._follow()
@@ -202,8 +178,9 @@ class WindowArms(Stateful):
         return True
 
     def advance(self, t: int) -> None:
-        """The end of round t: release a window that is full, then move by what was released.
+        """The end of round t = 1, 2, ...: release a full window, then move by what was released.
 
+        It looks at t alone to know whether a window is full; asked again it does nothing more.
         A release is in place before anything reads it: a projection that fails may be tried again,
         and no noise is drawn again.
         """

@@ -226,15 +226,14 @@ MUTANTS = [
     ),
     exactly(
         "SparseBandit",
-        "SparseBandit windows identity",
+        "SparseBandit identity",
         Leak("optimization.sparse_windows:gaussian"),
     ),
     exactly(
         "SparseBandit",
-        "SparseBandit windows logistic",
+        "SparseBandit logistic",
         Leak("optimization.sparse_windows:gaussian"),
     ),
-    exactly("SparseBandit", "SparseBandit every-round identity", VERTEX),
     exactly("FTRL", "FTRL simplex", *LEADER),
     exactly("FTRL", "FTRL cube, pure", *LEADER),
     exactly("FTPL", "FTPL simplex", *LEADER),

@@ -118,6 +118,14 @@ def all_choices() -> float:
     return zcdp_epsilon(rho, DELTA)
 
 
+def every_choice() -> float:
+    """What 30 choices cost together if there is one in every round: rho = epsilon_t^2/8 each."""
+    budget, rounds = Budget(1.0, DELTA), range(1, 31)
+    choice = VertexDirection(8, 30, budget, bound=1.0, noise=SeededNoise(0), choices=30)
+    # Entries move by 2 bound, so epsilon_t = 2 D/scale with D = 2.
+    return zcdp_epsilon(sum((2 * 2.0 / choice.scale(t)) ** 2 / 8 for t in rounds), DELTA)
+
+
 MUTANTS = [
     Mutant(
         "contributions k in one batch",
@@ -330,5 +338,20 @@ MUTANTS = [
             ),
         ),
         attack="streaming frank-wolfe p=1, one choice of four",
+    ),
+    Mutant(
+        "steps of every round do not add up to the budget",
+        "StreamingFrankWolfe, p = 1",
+        "epsilon_t = sqrt(8 rho/t) without the harmonic number: the sum of 1/t is not 1.",
+        "ledger",
+        1.0,
+        every_choice,
+        (
+            Edit(
+                "optimization.directions:VertexDirection.epsilon",
+                "math.sqrt(8 * self._rho / (t * self._harmonic))",
+                "math.sqrt(8 * self._rho / t)",
+            ),
+        ),
     ),
 ]

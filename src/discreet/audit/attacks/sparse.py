@@ -1,4 +1,4 @@
-"""Attacks on SparseBandit: choices of entries, measurements, an arm switch, the paper's steps.
+"""Attacks on SparseBandit: choices of entries, measurements, an arm switch.
 
 A budget in zCDP, turned into (epsilon, delta), is loose for a single release. So selections and
 measurements are held to their own prices: the learner gets the budget at which one of them costs
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.attacks.optimization import rare_share, rare_vertex
 from discreet.audit.rows import Claim, attack
 from discreet.audit.staged import staged
 from discreet.audit.views import Likelihood, each
@@ -25,8 +24,6 @@ attacked = partial(attack, room="bandits")
 ARMS = 2
 FORCED = 4
 DELTA = 1e-6
-CLIP = 0.2
-STEPS = 31  # of each arm that the paper's method makes
 RIVALS = 12  # entries that the canary pushes down while it pushes one up
 
 
@@ -35,7 +32,6 @@ def _made(dim: int, rho: float, noise: Noise, **options: Any) -> SparseBandit:
     own = {
         "horizon": 3 * ARMS * FORCED,
         "forced": FORCED,
-        "residual_bound": CLIP,
         "seed": 0,
         "noise": noise,
         **options,
@@ -77,19 +73,19 @@ _selection("sparse bandit selection, three rounds of one user", 3)
 def measurement(claim: Claim, neighbour: int, noise: Noise) -> None:
     """Slopes and curvatures of one window, by exact likelihood: all move as far as they can.
 
-    The residual is -1 or just the clip: slopes move by 2 clip, and only the second has curvature.
+    The residual is -1 or just the bound: slopes move by twice that, only the second has curvature.
     """
     rho = claim.mu**2 / 2  # of one entry nothing is selected: all is measured
     # As if released before: there is a slope along the last step.
     bandit = staged(_made(1, rho, noise), {"_arms._step": np.full((ARMS, 1), 0.1)})
     for t in range(ARMS * FORCED):
-        x, reward = (1.0, (-1.0, CLIP)[neighbour]) if t == 0 else (0.0, 0.0)
+        x, reward = (1.0, (-1.0, bandit.bound)[neighbour]) if t == 0 else (0.0, 0.0)
         bandit.learn(bandit.decide([x]), reward)
     bandit.decide([0.0])  # the release
 
 
-# Two arms move by clip in two slopes and by CURVATURE clip in one curvature each, against one arm
-# that moves by 2 clip and CURVATURE clip.
+# Two arms move by the bound in two slopes and by CURVATURE times it in one curvature each, against
+# one arm that moves by twice the bound and CURVATURE times it.
 _SWITCH = math.sqrt((2 * 2 + 2 * CURVATURE**2) / (4 * 2 + CURVATURE**2))
 
 
@@ -112,24 +108,9 @@ def arm_switch(claim: Claim, neighbour: int, noise: Noise) -> float:
     bandit.decide([0.0])
     staged(bandit, known)
     mine = bandit.decide([2.0 * neighbour - 1.0])  # arm 1 for -1, arm 0 for 1
-    bandit.learn(mine, 0.5 + CLIP)  # 0.5 is predicted: a residual of just the clip
+    bandit.learn(mine, 0.5 + bandit.bound)  # 0.5 is predicted: a residual of just the bound
     before = bandit.theta
     while bandit.learning:  # until the second window, the last, is released
         bandit.decide([0.0])
     first, second = bandit.theta[:, 0] != before[:, 0]
     return float(first) - float(second)
-
-
-@attacked("sparse bandit every round", kind="pure", attainable=rare_share())
-@each
-def every_round(claim: Claim, neighbour: int, noise: SeededNoise) -> bool:
-    """The paper's step: was the vertex -e_1 chosen first, as the canary's gradient asks?"""
-    # n choices for each arm, epsilon_m = sqrt(8 rho/(m H_n)): the first costs the claim.
-    rho = claim.epsilon**2 / 8 * sum(1 / m for m in range(1, STEPS + 1))
-    bandit = _made(2, rho, noise, forced=1, horizon=STEPS + 1, method="every-round")
-    # The guarantee states the scale of the last choice; scales grow as the root of m.
-    others = rare_vertex(bandit.guarantee.releases[0].scale / math.sqrt(STEPS))
-    staged(bandit, {"_arms._each.0.direction._total": others})
-    bandit.learn(bandit.decide([1.0, -1.0]), 1.0 - 2.0 * neighbour)
-    bandit.decide([0.0, 0.0])  # the release
-    return bool(bandit.theta[0, 0] < 0)

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.arrays import Array, positive, symmetric_to_vector, vector_to_symmetric
-from discreet.bandits.baselines.linucb import refresh, ucb
+from discreet.arrays import Array, symmetric_to_vector, vector_to_symmetric
+from discreet.bandits.baselines.linucb import REGULARIZER, WIDTH, refresh, ucb
 from discreet.bandits.learner import RESUMED_TWICE, Bandit
 from discreet.bandits.policies import Ucb, Uniform
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
@@ -65,10 +65,6 @@ class ContinualLinUCB(Bandit):
                        delta = 0), "blt", "toeplitz", "tree" for the best tree, Tree(2,
                        balanced=False) for the published one. A stolen state hides nothing unless it
                        is a tree
-        width          LinUCB's
-        noise_width    times the standard deviation of the noise: widens every interval
-        shift          times the operator norm of the noise: added to the Gram matrix
-        regularizer    LinUCB's
         contributions  rounds in which one person may take part; the caller enforces that limit
         norm_bound     length of the longest feature row; longer ones are shortened to it
         reward_range   least and largest reward
@@ -101,10 +97,6 @@ class ContinualLinUCB(Bandit):
         delta: float = 1e-6,
         *,
         mechanism: str | Tree = "auto",
-        width: float = 0.3,
-        noise_width: float = 1.5,
-        shift: float = 2.0,
-        regularizer: float = 0.1,
         contributions: int = 1,
         norm_bound: float = 1.0,
         reward_range: tuple[float, float] = (-1.0, 1.0),
@@ -114,10 +106,6 @@ class ContinualLinUCB(Bandit):
         if horizon is None:
             raise ValueError("horizon must be an integer: the noise is calibrated for it")
         super().__init__(dim, horizon, norm_bound=norm_bound, reward_range=reward_range, seed=seed)
-        self.width = positive("width", width)
-        self.noise_width = positive("noise_width", noise_width)
-        self.shift = positive("shift", shift)
-        self.regularizer = positive("regularizer", regularizer)
         budget = Budget(epsilon, delta, contributions)
         self.epsilon, self.delta = budget.epsilon, budget.delta
         self.contributions = budget.contributions
@@ -162,12 +150,12 @@ class ContinualLinUCB(Bandit):
         return ucb(
             total[:d, :d],
             total[:d, d],
-            width=self.width,
-            regularizer=self.regularizer,
-            shift=self.shift * s * math.sqrt(2 * d),
+            width=WIDTH,
+            regularizer=REGULARIZER,
+            shift=2.0 * s * math.sqrt(2 * d),  # twice the operator norm of the noise
             # A coordinate of (moment noise - gram noise theta) has variance s^2/2 + s^2/2 |theta|^2
             # or so; |theta| = 1.
-            noise_std=self.noise_width * s,
+            noise_std=1.5 * s,
         )
 
     def _validate(self) -> None:

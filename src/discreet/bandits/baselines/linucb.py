@@ -12,13 +12,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.arrays import Array, integer, positive
+from discreet.arrays import Array, positive
 from discreet.bandits.learner import Bandit
 from discreet.bandits.policies import Ucb, Uniform
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.release import Release
 from discreet.state import Stateful
+
+WIDTH = 0.3  # deviations; good in practice, the theory's is not
+REGULARIZER = 0.1
 
 
 class ExactSums(Stateful):
@@ -47,16 +50,13 @@ class LinUCB(Bandit):
 
         <phi, theta> + width |phi|_{A^-1},    A = regularizer I + sum phi phi^T
 
-    One parameter for all actions, or with `n_actions` one for each (the disjoint model: the i-th
-    row offered belongs to the i-th action; memory grows with n_actions). Until the first reward
-    comes every action is alike. The defaults are good in practice; the theory's width is not.
+    Until the first reward comes every action is alike.
 
     Guarantee  none: epsilon is infinite.
 
     Parameters
         dim           number of features of a row
         horizon       rounds that count; None to learn for ever
-        n_actions     for the disjoint model; None for one parameter for all actions
         width         standard deviations by which estimates are optimistic
         regularizer   added to every eigenvalue of the Gram matrix
         norm_bound    length of the longest feature row; longer ones are shortened to it
@@ -82,22 +82,13 @@ class LinUCB(Bandit):
         dim: int,
         horizon: int | None = None,
         *,
-        n_actions: int | None = None,
-        width: float = 0.3,
-        regularizer: float = 0.1,
+        width: float = WIDTH,
+        regularizer: float = REGULARIZER,
         norm_bound: float = 1.0,
         reward_range: tuple[float, float] = (-1.0, 1.0),
         seed: int | None = None,
     ) -> None:
-        self.n_actions = None if n_actions is None else integer("n_actions", n_actions)
-        self._block = integer("dim", dim)
-        super().__init__(
-            self._block * (self.n_actions or 1),
-            horizon,
-            norm_bound=norm_bound,
-            reward_range=reward_range,
-            seed=seed,
-        )
+        super().__init__(dim, horizon, norm_bound=norm_bound, reward_range=reward_range, seed=seed)
         self.width = positive("width", width)
         self.regularizer = positive("regularizer", regularizer)
         self.policy = Uniform()
@@ -128,22 +119,6 @@ class LinUCB(Bandit):
             gram, moment = window.total[:-1, :-1], window.total[:-1, -1]
             policy = ucb(gram, moment, width=self.width, regularizer=self.regularizer)
         return {"policy": policy, "_window": window if size else None}
-
-    # -- one block of features for each action ----------------------------------------------------
-
-    @property
-    def _shape(self) -> tuple[int | None, int]:
-        return self.n_actions, self._block
-
-    def _expanded(self, features: Array) -> Array:
-        if self.n_actions is None:
-            return features
-        # Block i of a row of n_actions blocks belongs to action i; the others are zero.
-        rows = np.einsum("...ad,ab->...abd", features, np.eye(self.n_actions))
-        return np.asarray(rows.reshape(*features.shape[:-1], self.dim))
-
-    def _config(self) -> dict[str, Any]:
-        return {**super()._config(), "dim": self._block}
 
 
 def refresh(rounds: int) -> int:
