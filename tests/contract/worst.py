@@ -61,7 +61,7 @@ LESS: dict[str, tuple[float, str]] = {
         0.5,
         "the first window has no last step, whose slope is one of k + 1",
     ),
-    "SparseBandit: slopes": (0.69, "the first window has no last step, as above"),
+    "SparseBandit.*: slopes": (0.69, "the first window has no last step, as above"),
     "FrankWolfe simplex": (
         0.44,
         "a moment is longer than a gradient only where theta has moved along its row",

@@ -262,9 +262,10 @@ class Trials(Family):
 class Fitted(Family):
     """fit(X, y): the estimate, its predictions and widths."""
 
-    def __init__(self, labels: tuple[float, ...] = (-1.0, 1.0), dim: int = DIM) -> None:
+    dim = DIM
+
+    def __init__(self, labels: tuple[float, ...] = (-1.0, 1.0)) -> None:
         self.labels = labels
-        self.dim = dim
 
     def data(self, entry: Entry, which: int, rng: Any) -> list[Any]:
         X = unit(rng, entry.rounds, self.dim)

@@ -306,10 +306,9 @@ def fit(name: str, of: Any, family: Family | None = None, **more: Any) -> None:
 fit("PrivateLinearRegression intercept", Linear, fit_intercept=True)
 for _trust in ("central", "local", "shuffled"):
     for _method in Linear(trust=_trust, **PUBLIC)._methods():
-        _shape = Fitted(dim=1) if _method == "one-dimensional" else Fitted()
         _known = PUBLIC if _method in ("public-covariates", "known-covariates") else {}
-        fit(f"PrivateLinearRegression {_trust} {_method}", Linear, _shape, trust=_trust,
-            method=_method, **_known)  # fmt: skip
+        fit(f"PrivateLinearRegression {_trust} {_method}", Linear, trust=_trust, method=_method,
+            **_known)  # fmt: skip
 fit("SSP", SSP)
 fit("DPGradientDescent", DPGradientDescent)
 fit("AdaSSP", AdaSSP, epsilon=2.5)
