@@ -55,7 +55,8 @@ class Sent(RewardItem, omit_defaults=True, forbid_unknown_fields=True):
     rewards: list[Any] | None = None  # many of them
 
 
-_SENT = msgspec.json.Decoder(Sent)
+# A number beyond all floats is infinite, and so its own item's fault, not that of the whole call.
+_SENT = msgspec.json.Decoder(Sent, float_hook=float)
 
 
 async def learn_any(
