@@ -427,3 +427,11 @@ def test_missing__stands_for_a_public_value_within_the_bounds(missing: Any) -> N
     assert None not in Number(20, 60)
     assert None in Number(20, 60, missing=30)
     assert None in Category("a", missing=True)
+
+
+@pytest.mark.parametrize("columns", [["age"], {"age"}, Number(0, 1)])
+def test_columns__without_names_are_refused_with_an_example(columns: Any) -> None:
+    with pytest.raises(ValueError, match=r'by name, as in \{"age": Number'):
+        FeatureMap(columns, ["a", "b"])
+    with pytest.raises(ValueError, match=r'by name, as in \{"age": Number'):
+        DeclaredEncoder(columns).fit({"age": [0.5]})

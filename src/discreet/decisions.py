@@ -370,7 +370,8 @@ class Rounds(Stateful):
     def _assert_mine(self, decision: Any) -> None:
         """Refuse what this learner did not decide."""
         if type(decision) is not self._decision or decision.learner != self._run:
-            raise ValueError("expected a decision that this learner made")
+            kept = "; a record of one: learner.decision(record)" if type(decision) is dict else ""
+            raise ValueError(f"expected a decision that this learner made{kept}")
         if type(decision.round) is not int or not 0 <= decision.round < self.rounds:
             raise ValueError("this learner never made that decision; was an old state loaded?")
 

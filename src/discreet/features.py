@@ -311,6 +311,8 @@ class Columns:
     """
 
     def __init__(self, features: Mapping[str, Number | Category], *, constant: bool) -> None:
+        if not isinstance(features, Mapping):
+            raise ValueError('declare columns by name, as in {"age": Number(18, 100)}')
         self.names = ["1"] * constant
         self.places: list[tuple[str, Number | Category, int]] = []
         for column, feature in features.items():

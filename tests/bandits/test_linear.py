@@ -22,6 +22,7 @@ from discreet.bandits.policies import POLICIES, Stage
 from discreet.bandits.window import sensitivity
 from discreet.environments import play as play_world
 from discreet.environments.linear import linear_world
+from discreet.features import FeatureMap, Number
 from discreet.privacy import Budget, SecureNoise, SeededNoise, gaussian_mu
 
 SENSITIVITY = sensitivity(None, People(rounds=1))
@@ -292,6 +293,26 @@ def test_bandit__coins_and_noise_are_two_streams():
     assert base[:first] == other_noise[:first]  # noise does not reach the first window
     assert base != other_noise
     assert base[:first] != other_coins[:first]
+
+
+@pytest.mark.parametrize(
+    "plain", [{"people": "first"}, {"holdout": 0.05}, {"model": "logistic"}, {"holdout": False}]
+)
+def test_bandit__a_plain_value_for_a_part_is_refused_with_an_example(plain):
+    ((name, _),) = plain.items()
+    with pytest.raises(ValueError, match=f"{name} must be a .*as in {name}="):
+        make(**plain)
+
+
+def test_bandit__what_decide_and_learn_do_not_take_is_answered_with_what_they_do():
+    phi = FeatureMap({"age": Number(18, 100)}, ["email", "call"])
+    bandit = make(dim=phi)
+    with pytest.raises(ValueError, match=r"decide\(phi\(person\)\)"):
+        bandit.decide({"age": 40})
+    record = bandit.decide(phi({"age": 40})).to_dict()
+    with pytest.raises(ValueError, match=r"learner\.decision\(record\)"):
+        bandit.learn(record, 0.5)
+    assert bandit.learn(bandit.decision(record), 0.5)
 
 
 def test_bandit__bad_arguments_are_refused():

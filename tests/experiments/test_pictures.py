@@ -130,6 +130,19 @@ def test_looks__pictures_can_be_read(drawn):
     assert drawn == [[]]
 
 
+def test_looks__a_single_one_shows_its_interval_at_a_whole_number(monkeypatch):
+    seen = []
+    monkeypatch.setattr(figures, "svg", lambda figure: seen.append(figure.axes[0]) or "")
+    test = ABTest(("A", "B"), {"bought": (0, 1)}, 1.0, noise=SeededNoise(0))
+    test.add_many(np.arange(5000), {"bought": np.arange(5000) % 2})
+    gain = test.look()["bought"].difference("B", "A")
+    figures.looks(test.history)
+    (axis,) = seen
+    (bar,) = axis.collections
+    assert bar.get_segments()[0][:, 1].tolist() == [gain.low, gain.high]
+    assert all(float(tick).is_integer() for tick in axis.get_xticks())
+
+
 def test_worth__the_picture_can_be_read(drawn):
     noise = (900.0, 900.0, 90.0)
     windows = [Totals(n, n // 10, n, 0.6 * n, 0.03 * n, noise) for n in (100, 4000, 9000, 40_000)]

@@ -262,11 +262,11 @@ def test_worth__a_decision_maker_reads_value_uplift_and_effects_with_intervals()
     told = Worth(1000, 1.0, [value], effects)
     words = " ".join(told.sentences)
     assert "70% (60 to 80%) of 900 people" in words
-    assert "better by 20% (\N{MINUS SIGN}10 to 50%)" in words
+    assert "better by 20 percentage points (\N{MINUS SIGN}10 to 50)" in words
     assert "includes 0" in words
     sure = replace(value, uplift=Interval(0.2, 0.1, 0.3), proved=700)
     *_, last = Worth(1000, 1.0, [sure], effects).sentences
-    assert "better by 20% (10 to 30%)" in last
+    assert "better by 20 percentage points (10 to 30)" in last
     assert "proved after 700 decisions" in last
     assert "age <60> \N{MINUS SIGN}40%" in words
     assert "unclear" not in words

@@ -197,7 +197,10 @@ def test_the_demo_prints_what_to_try_is_played_and_leaves_nothing(place):
     finally:
         process.send_signal(2)
         assert process.wait(timeout=30) == 0
+        said += process.stderr.read()
         process.stderr.close()
+    assert "request=" not in said
+    assert '"request"' not in said  # what was printed first stays on the screen
     assert not list(place.glob("discreet-demo-*"))
 
 

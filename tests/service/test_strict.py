@@ -266,7 +266,9 @@ def test_missing__null_is_refused_where_nothing_stands_for_it_and_a_column_must_
     for context, column in ((nobody | {"city": None}, "city"), (left_out, "age")):
         status, problem = decide(server, {"context": context}, "gaps")
         assert (status, problem["column"]) == (422, column)
-    assert decide(server, {"context": FITS | {"age": None}})[1]["column"] == "age"
+    problem = decide(server, {"context": FITS | {"age": None}})[1]
+    assert problem["column"] == "age"
+    assert "null needs `missing`" in problem["detail"]
     log = {"public": True, "rows": [{"context": nobody, "action": "call", "reward": 1}]}
     server.client().create("log", GAPS)
     assert sent(server, "/v1/bandits/log/history", log)[0] == 200

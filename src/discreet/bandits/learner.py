@@ -11,7 +11,7 @@ call, with the same released value: nothing more enters a sum that is out.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Protocol
 
@@ -188,6 +188,8 @@ class Bandit(Edge, Rounds, ABC):
         """Choose an action for one person; reads nothing but what was released."""
         if type(features) is np.ndarray and features.dtype is FLOAT:
             copied = features.copy()
+        elif isinstance(features, Mapping):
+            raise ValueError("decide takes rows: of a FeatureMap phi, decide(phi(person))")
         else:
             copied = np.array(numbers("features", features), order="C")
         offered = self._offered(copied)

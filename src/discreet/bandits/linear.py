@@ -23,7 +23,7 @@ from discreet.bandits.estimators import Estimator, EstimatorWindow, InformationW
 from discreet.bandits.holdout import Holdout
 from discreet.bandits.learner import FOREVER, Bandit
 from discreet.bandits.local import LocalReports
-from discreet.bandits.parts import Model, People
+from discreet.bandits.parts import Model, People, assert_part
 from discreet.bandits.policies import POLICIES, Always, Mixed, Stage, Uniform
 from discreet.bandits.predictions import Reading
 from discreet.bandits.schedule import Schedule
@@ -125,6 +125,9 @@ class LinearBandit(Reading, Bandit):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
+        assert_part("model", model, Model, 'Model(link="logistic")')
+        assert_part("people", people, People, 'People(visits="first")')
+        assert_part("holdout", holdout, Holdout, "Holdout(0.05)")
         features = dim.dim if isinstance(dim, FeatureMap) else dim
         super().__init__(
             features, horizon, norm_bound=norm_bound, reward_range=reward_range, seed=seed

@@ -10,6 +10,13 @@ from discreet.links import LINKS
 from discreet.state import value
 
 
+def assert_part(name: str, given: object, kind: type, like: str) -> None:
+    """Refuse a plain value where a part is declared: people="first", holdout=0.05."""
+    if given is not None and not isinstance(given, kind):
+        got = type(given).__name__
+        raise ValueError(f"{name} must be a {kind.__name__}, as in {name}={like}; got {got}")
+
+
 @value
 @dataclass(frozen=True)
 class People:

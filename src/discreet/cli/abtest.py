@@ -26,7 +26,7 @@ def run(
 
     \b
       name = "Checkout button"
-      people = "people.csv"           # a row for each person, also who did nothing
+      people = "people.csv"           # a row each, also who did nothing
       person = "id"                   # the column of ids ("person")
       arms = ["old", "new"]
       salt = "checkout-1"             # of the public split; never used again

@@ -12,13 +12,12 @@ MOST = 10**12  # rows; nobody has them
 HELP = """Before any data: the error or regret to expect, what privacy costs, how much to collect.
 
     Forecast private linear regression (--rows) or a private bandit (--rounds)
-    before any private row is read; an A/B test is `discreet forecast
-    experiment`. Say what the features look like: a
-    dimension (directions spread evenly), or better a public sample of rows
-    such as yours; with as many rows as actions, a bandit offers the same ones
-    every round. Never forecast from the private rows themselves: the
-    forecast would leak them. Both are forecast by the learner itself, run on
-    stand-ins for your rows or your world.
+    before any private row is read; an A/B test is `discreet forecast experiment`.
+    Say what the features look like: a dimension (directions spread evenly), or
+    better a public sample of rows such as yours; with as many rows as actions,
+    a bandit offers the same ones every round. Never forecast from the private
+    rows themselves: the forecast would leak them. Both are forecast by the
+    learner itself, run on stand-ins for your rows or your world.
 
     \b
     how to choose
@@ -51,7 +50,7 @@ HELP = """Before any data: the error or regret to expect, what privacy costs, ho
       discreet forecast --rows 20000 --dim 8 --epsilon 0.3,1,3 --target 0.005
       discreet forecast --rows 100000 --public-sample census.csv --norm-bound 5
       discreet forecast --rounds 50000 --dim 5 --trust all
-      discreet forecast --rounds 100000 --dim 5 --actions 4 --clicks 0.1 --gap 0.02
+      discreet forecast --rounds 100000 --dim 5 --clicks 0.1 --gap 0.02
       discreet forecast --rows 20000 --dim 8 --html plan.html --json plan.json
     """
 

@@ -77,8 +77,8 @@ class Worth:
         )
         if now.holdout is not None:
             words += (
-                f", and {_share(now.holdout)} of the {HELD_OUT:.0%} who are held out and get any "
-                "plan"
+                f", and {_share(now.holdout)} of the {HELD_OUT:.0%} who are held out and get a "
+                "plan by chance"
             )
         words = f"{words}. In brackets: 95% intervals that hold at all times."
         clear = self.clear
@@ -94,11 +94,11 @@ class Worth:
         if now.proved is None:
             more = "" if now.needed is None else f", about {now.needed:,} in all if it goes on so"
             return (
-                f"The bandit is better by {_share(uplift)}: the interval includes 0, so a gain is "
+                f"The bandit is better by {_points(uplift)}: the interval includes 0, so a gain is "
                 f"not proved yet. That takes more decisions{more}."
             )
         return (
-            f"The bandit is better by {_share(uplift)} than choosing blindly, which was proved "
+            f"The bandit is better by {_points(uplift)} than choosing blindly, which was proved "
             f"after {now.proved:,} decisions."
         )
 
@@ -134,3 +134,10 @@ def demo_worth(rounds: int, seed: int) -> Worth:
 def _share(interval: Interval) -> str:
     low = percent(interval.low).removesuffix("%")
     return f"{percent(interval.estimate)} ({low} to {percent(interval.high)})"
+
+
+def _points(gain: Interval) -> str:
+    estimate, low, high = (
+        percent(each).removesuffix("%") for each in (gain.estimate, gain.low, gain.high)
+    )
+    return f"{estimate} percentage points ({low} to {high})"

@@ -164,10 +164,21 @@ def worth(values: Sequence[Value]) -> str:
             axis.plot(windows, estimates, color=colour, marker="o", markersize=4, label=name)
             low = [each.low for _, each in known]
             high = [each.high for _, each in known]
-            axis.fill_between(windows, low, high, color=colour, alpha=0.18, lw=0)
+            _between(axis, windows, low, high, colour)
         axis.set(xlabel="window", ylabel="mean reward")
         legend(figure, axis)
         return svg(figure)
+
+
+def _between(
+    axis: Any, places: Sequence[int], low: Sequence[float], high: Sequence[float], colour: str
+) -> None:
+    """A band of intervals at whole numbers; of a single one, which has no width, a bar."""
+    if len(places) == 1:
+        axis.vlines(places, low, high, color=colour, alpha=0.5)
+    else:
+        axis.fill_between(places, low, high, color=colour, alpha=0.18, lw=0)
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def looks(history: Sequence[Look]) -> str:
@@ -183,9 +194,9 @@ def looks(history: Sequence[Look]) -> str:
                 low = [each.low for each in found]
                 high = [each.high for each in found]
                 axis.plot(numbers, middle, color=colour, marker="o", markersize=3, label=arm)
-                axis.fill_between(numbers, low, high, color=colour, alpha=0.18, lw=0)
+                _between(axis, numbers, low, high, colour)
             axis.axhline(0.0, color=GREY, lw=0.8)
-            axis.set(title=name, xlabel="look", ylabel=f"less {control}")
+            axis.set(title=name, xlabel="look", ylabel=f"difference to {control}")
         legend(figure, *axes)
         return svg(figure)
 

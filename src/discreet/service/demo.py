@@ -116,6 +116,7 @@ def serve_demo(settings: Settings, out: TextIO = sys.stderr) -> None:
             store=f"sqlite:///{folder}/demo.db",
             secrets=Path(folder) / "secrets",
             admin_key=secret,
+            log="events",  # twenty requests a second would push what is printed off the screen
             demo=True,
         )
         url = f"http://{here.host}:{here.port}"

@@ -40,7 +40,8 @@ KINDS = {  # the last part of the type: status of HTTP, what happened, what to d
         "A limit may rise, but never fall below what the population's bandits cost."),
     "no-bandit": (
         404, "The bandit of the Personalizer API does not exist yet.",
-        "Create it: PUT /v1/bandits/{name} with features.hashed."),
+        'Create it: PUT /v1/bandits/{name} with {{"features": {{"hashed": 32}}, "privacy": '
+        '{{"epsilon": 1.0}}}}.'),
     "no-flag": (
         400, "This bandit is no flag: its actions come with each request.",
         "Call /v1/bandits/{name}/decide."),
@@ -53,7 +54,7 @@ KINDS = {  # the last part of the type: status of HTTP, what happened, what to d
         "Send as `person` the token that the application signs for this bandit."),
     "not-confirmed": (
         422, "Nothing was changed.", "To retire a bandit, type its name exactly as it is."),
-    "not-found": (404, "There is no such {what}.", "Check the path; a server lists all at /docs."),
+    "not-found": (404, "There is no such {what}.", "{do}"),
     "not-json": (400, "The body is not JSON.", "Send a JSON object in UTF-8."),
     "other-definition": (
         409, "There is a bandit of this name with another definition.",
@@ -140,8 +141,8 @@ def unauthorized(header: str = "Authorization: Bearer <key>") -> Problem:
     return Problem("unauthorized", header=header, headers={"WWW-Authenticate": "Bearer"})
 
 
-def not_found(what: str) -> Problem:
-    return Problem("not-found", what=what)
+def not_found(what: str, do: str = "Check the path; a server lists all calls at /docs.") -> Problem:
+    return Problem("not-found", what=what, do=do)
 
 
 def invalid(what: str, **more: Any) -> Problem:

@@ -57,6 +57,7 @@ def _numbers(name: str, column: Column, ignores: bool) -> Reader:
     low, high = column.number
 
     takes_null = column.takes_null
+    allowed = " or null" if takes_null else "; null needs `missing` in its declaration"
 
     def read(value: Any) -> Any:
         kind = type(value)
@@ -64,7 +65,7 @@ def _numbers(name: str, column: Column, ignores: bool) -> Reader:
             return low if value < low else high if value > high else value
         if value is None and takes_null:
             return None
-        raise Misfit(f"column {named(name)} must be a number", name)
+        raise Misfit(f"column {named(name)} must be a number{allowed}", name)
 
     return read
 

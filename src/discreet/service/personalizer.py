@@ -61,6 +61,10 @@ async def _bandit(server: Server) -> Live:
         raise
 
 
+def _unranked() -> Problem:
+    return not_found("event", "Rank it first, with a key of the same name; late rewards are lost.")
+
+
 async def rank(server: Server, body: RankRequest, raw: bytes, key: Key) -> RankReply:
     """Rank (the retired Personalizer's API)."""
     live = await _bandit(server)
@@ -91,10 +95,10 @@ async def reward(server: Server, id: str, body: PersonalizerReward, key: Key) ->
     """Reward (the retired Personalizer's API)."""
     live = await _bandit(server)
     if id.startswith(PREFIX):
-        raise not_found("event")
+        raise _unranked()
     status = await learning.learn_one(server, live, RewardItem(id, body.value), key.name)
     if status == learning.UNKNOWN:
-        raise not_found("event")
+        raise _unranked()
 
 
 async def activate(server: Server, id: str, key: Key) -> None:
@@ -113,4 +117,4 @@ async def activate(server: Server, id: str, key: Key) -> None:
         return True
 
     if not await server.with_bandit(live.name, change):
-        raise not_found("event")
+        raise _unranked()

@@ -256,7 +256,7 @@ class Server:
         """A bandit's row, locked; a problem if there is none."""
         row = self.store.lock_bandit(connection, name)
         if row is None:
-            raise not_found("bandit")
+            raise not_found("bandit", "Check the name, or create it: PUT /v1/bandits/{name}.")
         return row
 
     # -- the fence ---------------------------------------------------------------------------------
