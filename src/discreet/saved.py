@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import discreet.bandits.sparse
+import discreet.evaluation.abtest
 import discreet.online
 import discreet.optimization
 import discreet.regression  # noqa: F401

@@ -29,7 +29,7 @@ def central(**more):
 
 def shuffled(k=1, **more):
     crowd = Shuffled(minimum=0.5, honest=0.25)
-    return AdversarialBandit(2, 400, 4.0, trust="shuffled", crowd=crowd, contributions=k,
+    return AdversarialBandit(2, 400, 4.0, trust=crowd, contributions=k,
                              noise=SeededNoise(2), **more)  # fmt: skip
 
 
