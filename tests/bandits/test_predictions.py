@@ -128,3 +128,25 @@ def test_predict__needs_a_posterior(more):
         bandit.predict(np.eye(2))
     with pytest.raises(ValueError, match="intervals need"):
         bandit.summary()
+
+
+def test_predict__intervals_hold_the_rate_of_clicks_that_are_rare():
+    # Most rewards are 0, and the first windows too short to tell that they are not normal.
+    inside = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        rows = rng.standard_normal((20_000, 4, 4))
+        rows /= np.linalg.norm(rows, axis=2, keepdims=True)
+        rates = 0.05 + 0.03 * rows[..., 0]
+        bandit = LinearBandit(
+            4, 20_000, 4.0, reward_range=(0, 1), seed=seed, noise=SeededNoise(seed)
+        )
+        while bandit.rounds < 20_000:
+            some = slice(bandit.rounds, bandit.rounds + bandit.rounds_until_release)
+            chosen = bandit.decide_many(rows[some])
+            chances = np.take_along_axis(rates[some], chosen.action[:, None], axis=1)[:, 0]
+            bandit.learn_many(chosen, (rng.random(len(chances)) < chances) * 1.0)
+        found = bandit.predict(rows[:50].reshape(-1, 4))
+        truth = rates[:50].ravel()
+        inside.append(np.mean((found.low <= truth) & (truth <= found.high)))
+    assert np.mean(inside) > 0.85

@@ -287,7 +287,7 @@ def transform(
     steepness = 1.0 if link is None else float(linear(link, 0.0, middle, half)[1])
     centre = _within(belief.mean, LONGEST)
     largest = max(abs(low), abs(high))
-    bound = largest + float(np.linalg.norm(centre)) if link is None else 1.0
+    bound = largest + _longest(centre, belief.constant) if link is None else 1.0
     nu = max(belief.reward_variance, 1e-30)
     if not belief.may_clip:
         if link is None:  # the Gram matrix's noise acts on all of theta then, but E is least
@@ -311,6 +311,14 @@ def transform(
         belief.constant,
         balance,
     )
+
+
+def _longest(centre: Array, constant: float) -> float:
+    """The most that |<row, centre>| can be: the last entry of a row is the constant, if any."""
+    if not constant:
+        return float(np.linalg.norm(centre))
+    features = math.sqrt(1 - constant**2) * float(np.linalg.norm(centre[:-1]))
+    return features + constant * abs(float(centre[-1]))
 
 
 def expected(limits: tuple[float, float], typical: float | None) -> float:
