@@ -47,7 +47,7 @@ WRITTEN = {
     "report.html",
     "results.parquet",
 }  # by commands, into their folders
-FILE = r"[\w./*<>-]+\.(?:py|md|png|svg|toml|html|parquet|json|txt)"
+FILE = r"[\w./*<>-]+\.(?:py|md|png|svg|toml|html|parquet|json)"
 
 SKLEARN = {"FunctionTransformer", "GridSearchCV", "OneHotEncoder", "StandardScaler"}
 
