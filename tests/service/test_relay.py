@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from discreet.cli import main
 from discreet.service import limits, reports, sealing
-from discreet.service.errors import Problem
+from discreet.service.errors import Problem, not_found
 from discreet.service.relay import store as relay_store
 from discreet.service.relay.app import application, signed
 from discreet.service.settings import RelaySettings
@@ -356,7 +356,7 @@ def test_retry__of_what_the_server_has_seen_enters_no_other_batch(
 
     async def refused(*arguments):
         await take(*arguments)
-        raise Problem("not-found", what="batch")
+        raise not_found("batch")
 
     monkeypatch.setattr(reports, "take_batch", refused)
     relay = relaying()

@@ -124,7 +124,8 @@ class Trial:
             lines=[0],
             note=f"people needed: in all arms together, so that the difference is proved with "
             f"probability {self.power:g} by the last of {self.looks} looks. price of privacy: so "
-            f"many times as many as without. Intervals hold at all looks together; "
+            f"many times as many as without. half width then: of the interval of the difference "
+            f"between two arms, in percentage points. Intervals hold at all looks together; "
             f"delta = {self.delta:g}.",
             caption="Half width of the interval against the number of people. Both axes are "
             "logarithmic.",
@@ -169,5 +170,5 @@ class Needed:
             "without privacy" if math.isinf(self.epsilon) else f"{self.epsilon:g}",
             "too many" if self.people is None else f"{self.people:,}",
             "-" if self.price is None else f"{self.price:.2f}",
-            "-" if self.half_width is None else f"{100 * self.half_width:.2f}%",
+            "-" if self.half_width is None else f"{100 * self.half_width:.2f}",
         )
