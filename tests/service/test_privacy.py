@@ -185,9 +185,9 @@ class InProcess:
 async def seen_by_others(server: InProcess, neighbour: int, run: int) -> list[float]:
     """A person's reward is 1 or -1, everybody else's is known; then others look at all there is.
 
-    The policy's mean has the sign of the noisy sum of features times rewards: with other rewards at 0, its
-    sign is the likelihood ratio of the two neighbours under that sum. The published sum of rewards
-    and what others are told to do come beside it.
+    The policy's mean has the sign of the noisy sum of features times rewards: with other rewards at
+    0, its sign is the likelihood ratio of the two neighbours under that sum. The published sum of
+    rewards and what others are told to do come beside it.
     """
     path = f"/v1/bandits/n{neighbour}-{run}"
     made = await server.call("PUT", path, ONE)
