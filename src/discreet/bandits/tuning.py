@@ -39,7 +39,7 @@ class Tuning:
     # nu falls to no less of itself from window to window. Falling faster than the noise of the sum
     # of squares that tells whether residuals are normal, a clip closes in on the commonest of 0 and
     # 1, and nothing ever tells: at .3 intervals cover half of rare clicks; .67 costs fixed lists.
-    fall: float = 0.5
+    fall: float = 0.5  # of nu
     recent: float = 0.5  # of what earlier windows said about rows and residuals stays
     rest: float = 0.05  # of residuals' mean square is noise, at least, where they are clipped
     # Less, and without privacy the first window makes the belief too sure of itself.

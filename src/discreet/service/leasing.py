@@ -181,6 +181,8 @@ def _turned(server: Server, name: str, size: int) -> tuple[Any, Any, tuple[int, 
 
 async def give_back(server: Server, live: Live) -> None:
     """Return the numbers of leases that were not used, and what shares have left."""
+    if live.waiting is not None:  # a block that is being leased would be lost
+        await asyncio.wait([live.waiting])
     await shares.give_back(server, live)
     blocks = [(live.first, live.end, live.lease_ends)]
     if live.spare is not None:
