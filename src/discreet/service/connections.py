@@ -10,7 +10,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -86,11 +86,6 @@ class Whole(RequestResponseCycle):
         self.message_event.set()
         self.on_response()
         return True
-
-    async def answer(self, coming: Awaitable[Any]) -> None:
-        """Send the answer that is coming."""
-        with suppress(ClientDisconnect):
-            await (await coming).send(self.send)
 
 
 class Begun:
@@ -171,6 +166,8 @@ class Guarded(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        if self.cycle is not None:
+            self._came()  # in time: what is waited for now are its headers
         self._is_between = False
         self._in_headers = True
 
@@ -206,17 +203,21 @@ class Guarded(HttpToolsProtocol):
         if coming is None:
             super()._start_asgi_task(cycle, self.app)
             return
+        cycle.body = bytearray()  # or a connection held it, uncounted, until its next request
+        answer = waits_for = None
         try:
             waits_for = coming.send(None)
         except StopIteration as ended:
-            if cycle.write(*ended.value):
+            answer = ended.value
+            if cycle.write(*answer):
                 return
-            rest = ended.value.send(cycle.send)
-        else:
-            rest = cycle.answer(Begun(coming, waits_for))
-        task = self.loop.create_task(rest)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+
+        async def rest(_: Any, __: Any, send: Any) -> None:
+            with suppress(ClientDisconnect):
+                found = await Begun(coming, waits_for) if answer is None else answer
+                await found.send(send)
+
+        super()._start_asgi_task(cycle, rest)
 
     def _settle_client(self, scope: Any) -> None:
         """Whose request it is, if a proxy that is trusted says so."""
@@ -246,7 +247,7 @@ class Guarded(HttpToolsProtocol):
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         else:
-            self._expect(self.timeout_keep_alive)
+            self._expect(HEADER_SECONDS if self._in_headers else self.timeout_keep_alive)
 
     def pause_writing(self) -> None:
         super().pause_writing()
