@@ -2,6 +2,7 @@
 
 import socket
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -325,3 +326,20 @@ def test_an_answer_that_fails_late_does_not_leave_its_caller_waiting(patient, mo
         one.settimeout(4.0)
         assert one.recv(4096).startswith(b"HTTP/1.1 500")
         assert is_closed(one)
+
+
+@pytest.mark.parametrize("name", [b"Upgrade", b"UPGRADE"])
+def test_no_body_is_taken_for_a_request_after_an_offer_to_upgrade(patient, name):
+    body = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = b"POST /v1/bandits/b/decide HTTP/1.1\r\nContent-Length: %d\r\n" % len(body)
+    offer = b"%b: h2c\r\n%b: %b\r\n\r\n" % (name, b"CONNECTION", name)
+    with opened(patient.port, head if name == b"Upgrade" else b"") as one:
+        time.sleep(0.05)
+        one.sendall(offer if name == b"Upgrade" else head + offer)
+        time.sleep(0.05)
+        found = b""
+        with suppress(ConnectionError):
+            one.sendall(body)
+            while more := one.recv(4096):
+                found += more
+    assert found.count(b"HTTP/1.1 ") == 1

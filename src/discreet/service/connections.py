@@ -182,6 +182,8 @@ class Guarded(HttpToolsProtocol):
         self._other_bytes = 0
         super().on_headers_complete()
         self.cycle.__class__ = Whole  # before its task begins
+        if self.parser.should_upgrade():  # the parser takes what follows for another request
+            self.cycle.keep_alive = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Begin with a request; while bytes are parsed, after them: its body may be among them."""
