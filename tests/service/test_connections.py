@@ -343,3 +343,28 @@ def test_no_body_is_taken_for_a_request_after_an_offer_to_upgrade(patient, name)
             while more := one.recv(4096):
                 found += more
     assert found.count(b"HTTP/1.1 ") == 1
+
+
+def test_a_connection_is_not_read_while_its_requests_wait(tmp_path):
+    server = Running(tmp_path, public_rate=0.1)  # refusals are slow
+    try:
+        before = protocols(server)
+        with opened(server.port, b"") as many:
+            most = []
+            for _ in range(6):
+                many.sendall(b"POST /v1/bandits/b/decide HTTP/1.1\r\n\r\n" * 40)
+                time.sleep(0.3)
+                most += [len(each.pipeline) for each in protocols(server) - before]
+            assert 0 < max(most) < 40
+    finally:
+        server.stop()
+
+
+def test_few_requests_come_together(patient):
+    request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with opened(patient.port, request * (connections.MOST_AHEAD + 2)) as more:
+        assert is_closed(more)
+    with opened(patient.port, request * connections.MOST_AHEAD) as fine:
+        found = b""
+        while found.count(b'{"status":"ok"}') < connections.MOST_AHEAD:
+            found += fine.recv(100_000)

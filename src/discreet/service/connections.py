@@ -10,7 +10,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sized
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import uvicorn
 from starlette.requests import ClientDisconnect
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -31,6 +32,7 @@ HEADER_SECONDS = 10.0  # from the first byte of a request, or the begin of a con
 READ_SECONDS = 30.0  # in which a peer takes what is written
 HEADER_BYTES = 64 * 1024  # of anything but a body: headers, trailers, what is between requests
 MOST = 1000  # connections at once
+MOST_AHEAD = 100  # requests of a connection that wait for the answers before theirs
 _UPGRADE = re.compile(rb"\r\nupgrade[ \t]*:", re.IGNORECASE)
 SAID_EVERY = 60.0  # seconds between two lines of the log about the caps
 
@@ -44,6 +46,21 @@ def _proxies(trusted: str) -> ProxyHeadersMiddleware:
     return ProxyHeadersMiddleware(_nothing, trusted)
 
 
+class Flow(FlowControl):
+    """Of a connection, which is not read while requests wait: each takes a hundred times its bytes.
+
+    uvicorn reads on after every answer, however many wait.
+    """
+
+    def __init__(self, transport: asyncio.Transport, pipeline: Sized) -> None:
+        super().__init__(transport)
+        self._pipeline = pipeline
+
+    def resume_reading(self) -> None:
+        if not self._pipeline:
+            super().resume_reading()
+
+
 class Whole(RequestResponseCycle):
     """A request; an answer in one piece is written as one.
 
@@ -54,6 +71,8 @@ class Whole(RequestResponseCycle):
 
     async def send(self, message: Any) -> None:
         """Start the answer, or go on with it."""
+        if self.transport.is_closing():
+            self.disconnected = True  # uvicorn says so only to the last of several requests
         if message["type"] == "http.response.start" and not self.response_started:
             self._start = message
             return
@@ -130,6 +149,7 @@ class Guarded(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take it, if there are not too many."""
         super().connection_made(transport)
+        self.flow = Flow(transport, self.pipeline)
         self.address = network_of(self.client[0] if self.client else "")
         if len(self.connections) > MOST:
             self._refuse("there are %d connections: others are refused", MOST)
@@ -165,6 +185,8 @@ class Guarded(HttpToolsProtocol):
             self._expect(HEADER_SECONDS)
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MOST_AHEAD:
+            raise ValueError("too many requests at once")
         super().on_message_begin()
         if self.cycle is not None:
             self._came()  # in time: what is waited for now are its headers
@@ -245,9 +267,10 @@ class Guarded(HttpToolsProtocol):
         if self.transport.is_closing():
             self._close()
             return
+        following = self.pipeline.pop() if self.pipeline else None
         self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+        if following is not None:
+            self._start_asgi_task(*following)
         else:
             self._expect(HEADER_SECONDS if self._in_headers else self.timeout_keep_alive)
 
