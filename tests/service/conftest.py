@@ -18,10 +18,10 @@ pytest.importorskip("starlette")
 import sqlalchemy as sa
 import uvicorn
 
+from discreet.service import connections
 from discreet.service import store as tables
 from discreet.service.app import application
 from discreet.service.client import Client
-from discreet.service.connections import guarded
 from discreet.service.settings import Settings
 
 ADMIN = "test-admin-key-that-is-long-enough-000"
@@ -36,19 +36,11 @@ def free_port() -> int:
 class Serving:
     """An application that answers at `port`, in a thread, until `stop`."""
 
-    def __init__(self, app: Any, port: int, connections: int = 1000) -> None:
+    def __init__(self, app: Any, port: int, per_address: int = 1000) -> None:
         self.app = app
         self.port = port
-        config = uvicorn.Config(
-            app,
-            port=port,
-            log_level="error",
-            access_log=False,
-            lifespan="on",
-            http=guarded(connections),
-            ws="none",
-        )
-        self._server = uvicorn.Server(config)
+        served = connections.config(app, "127.0.0.1", port, per_address, lifespan="on")
+        self._server = uvicorn.Server(served)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
         while not self._server.started:

@@ -2,6 +2,7 @@
 
 import socket
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -277,3 +278,93 @@ def test_a_caller_behind_a_proxy_has_a_rate_of_its_own(tmp_path, split):
             assert found.startswith(b"HTTP/1.1 " + status)
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["after-an-answer", "before-it"])
+def test_headers_that_have_begun_have_their_own_time(patient, monkeypatch, together):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 3.0)
+    request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    before = protocols(patient)
+    with opened(patient.port, request) as slow:
+        assert slow.recv(4096).startswith(b"HTTP/1.1 200")
+        (protocol,) = protocols(patient) - before
+        protocol.timeout_keep_alive = 0.8
+        slow.sendall(request)
+        assert slow.recv(4096).startswith(b"HTTP/1.1 200")
+        time.sleep(0.5)  # in time for the next request
+        if together:
+            slow.sendall(request + request[:10])
+            assert slow.recv(4096).startswith(b"HTTP/1.1 200")
+        else:
+            slow.sendall(request[:10])
+        time.sleep(2.75)
+        slow.sendall(request[10:])
+        assert slow.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def test_no_connection_holds_a_body_that_was_answered(patient):
+    patient.client().create("b", RAW)
+    before = protocols(patient)
+    body = b'{"features": [[1, 0], [0, 1]], "id": "x"}' + b" " * 2000
+    head = b"POST /v1/bandits/b/decide HTTP/1.1\r\nAuthorization: Bearer %b\r\n" % ADMIN.encode()
+    with opened(patient.port, head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)) as one:
+        assert one.recv(4096).startswith(b"HTTP/1.1 200")
+        (protocol,) = protocols(patient) - before
+        assert not protocol.cycle.body
+
+
+def test_an_answer_that_fails_late_does_not_leave_its_caller_waiting(patient, monkeypatch):
+    patient.client().create("b", RAW)
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError("as an exporter of traces may")
+
+    monkeypatch.setattr(patient.app.requests, "note", fails)
+    body = b'{"decision": "x", "reward": 1}'  # of what nobody decided: the store is asked
+    head = b"POST /v1/bandits/b/learn HTTP/1.1\r\nAuthorization: Bearer %b\r\n" % ADMIN.encode()
+    with opened(patient.port, head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)) as one:
+        one.settimeout(4.0)
+        assert one.recv(4096).startswith(b"HTTP/1.1 500")
+        assert is_closed(one)
+
+
+@pytest.mark.parametrize("name", [b"Upgrade", b"UPGRADE"])
+def test_no_body_is_taken_for_a_request_after_an_offer_to_upgrade(patient, name):
+    body = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = b"POST /v1/bandits/b/decide HTTP/1.1\r\nContent-Length: %d\r\n" % len(body)
+    offer = b"%b: h2c\r\n%b: %b\r\n\r\n" % (name, b"CONNECTION", name)
+    with opened(patient.port, head if name == b"Upgrade" else b"") as one:
+        time.sleep(0.05)
+        one.sendall(offer if name == b"Upgrade" else head + offer)
+        time.sleep(0.05)
+        found = b""
+        with suppress(ConnectionError):
+            one.sendall(body)
+            while more := one.recv(4096):
+                found += more
+    assert found.count(b"HTTP/1.1 ") == 1
+
+
+def test_a_connection_is_not_read_while_its_requests_wait(tmp_path):
+    server = Running(tmp_path, public_rate=0.1)  # refusals are slow
+    try:
+        before = protocols(server)
+        with opened(server.port, b"") as many:
+            most = []
+            for _ in range(6):
+                many.sendall(b"POST /v1/bandits/b/decide HTTP/1.1\r\n\r\n" * 40)
+                time.sleep(0.3)
+                most += [len(each.pipeline) for each in protocols(server) - before]
+            assert 0 < max(most) < 40
+    finally:
+        server.stop()
+
+
+def test_few_requests_come_together(patient):
+    request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    with opened(patient.port, request * (connections.MOST_AHEAD + 2)) as more:
+        assert is_closed(more)
+    with opened(patient.port, request * connections.MOST_AHEAD) as fine:
+        found = b""
+        while found.count(b'{"status":"ok"}') < connections.MOST_AHEAD:
+            found += fine.recv(100_000)

@@ -10,7 +10,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sized
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import uvicorn
 from starlette.requests import ClientDisconnect
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -31,6 +32,7 @@ HEADER_SECONDS = 10.0  # from the first byte of a request, or the begin of a con
 READ_SECONDS = 30.0  # in which a peer takes what is written
 HEADER_BYTES = 64 * 1024  # of anything but a body: headers, trailers, what is between requests
 MOST = 1000  # connections at once
+MOST_AHEAD = 100  # requests of a connection that wait for the answers before theirs
 _UPGRADE = re.compile(rb"\r\nupgrade[ \t]*:", re.IGNORECASE)
 SAID_EVERY = 60.0  # seconds between two lines of the log about the caps
 
@@ -44,6 +46,21 @@ def _proxies(trusted: str) -> ProxyHeadersMiddleware:
     return ProxyHeadersMiddleware(_nothing, trusted)
 
 
+class Flow(FlowControl):
+    """Of a connection, which is not read while requests wait: each takes a hundred times its bytes.
+
+    uvicorn reads on after every answer, however many wait.
+    """
+
+    def __init__(self, transport: asyncio.Transport, pipeline: Sized) -> None:
+        super().__init__(transport)
+        self._pipeline = pipeline
+
+    def resume_reading(self) -> None:
+        if not self._pipeline:
+            super().resume_reading()
+
+
 class Whole(RequestResponseCycle):
     """A request; an answer in one piece is written as one.
 
@@ -54,6 +71,8 @@ class Whole(RequestResponseCycle):
 
     async def send(self, message: Any) -> None:
         """Start the answer, or go on with it."""
+        if self.transport.is_closing():
+            self.disconnected = True  # uvicorn says so only to the last of several requests
         if message["type"] == "http.response.start" and not self.response_started:
             self._start = message
             return
@@ -86,11 +105,6 @@ class Whole(RequestResponseCycle):
         self.message_event.set()
         self.on_response()
         return True
-
-    async def answer(self, coming: Awaitable[Any]) -> None:
-        """Send the answer that is coming."""
-        with suppress(ClientDisconnect):
-            await (await coming).send(self.send)
 
 
 class Begun:
@@ -135,6 +149,7 @@ class Guarded(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take it, if there are not too many."""
         super().connection_made(transport)
+        self.flow = Flow(transport, self.pipeline)
         self.address = network_of(self.client[0] if self.client else "")
         if len(self.connections) > MOST:
             self._refuse("there are %d connections: others are refused", MOST)
@@ -170,7 +185,11 @@ class Guarded(HttpToolsProtocol):
             self._expect(HEADER_SECONDS)
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MOST_AHEAD:
+            raise ValueError("too many requests at once")
         super().on_message_begin()
+        if self.cycle is not None:
+            self._came()  # in time: what is waited for now are its headers
         self._is_between = False
         self._in_headers = True
 
@@ -185,6 +204,8 @@ class Guarded(HttpToolsProtocol):
         self._other_bytes = 0
         super().on_headers_complete()
         self.cycle.__class__ = Whole  # before its task begins
+        if self.parser.should_upgrade():  # the parser takes what follows for another request
+            self.cycle.keep_alive = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Begin with a request; while bytes are parsed, after them: its body may be among them."""
@@ -206,17 +227,21 @@ class Guarded(HttpToolsProtocol):
         if coming is None:
             super()._start_asgi_task(cycle, self.app)
             return
+        cycle.body = bytearray()  # or a connection held it, uncounted, until its next request
+        answer = waits_for = None
         try:
             waits_for = coming.send(None)
         except StopIteration as ended:
-            if cycle.write(*ended.value):
+            answer = ended.value
+            if cycle.write(*answer):
                 return
-            rest = ended.value.send(cycle.send)
-        else:
-            rest = cycle.answer(Begun(coming, waits_for))
-        task = self.loop.create_task(rest)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+
+        async def rest(_: Any, __: Any, send: Any) -> None:
+            with suppress(ClientDisconnect):
+                found = await Begun(coming, waits_for) if answer is None else answer
+                await found.send(send)
+
+        super()._start_asgi_task(cycle, rest)
 
     def _settle_client(self, scope: Any) -> None:
         """Whose request it is, if a proxy that is trusted says so."""
@@ -242,11 +267,12 @@ class Guarded(HttpToolsProtocol):
         if self.transport.is_closing():
             self._close()
             return
+        following = self.pipeline.pop() if self.pipeline else None
         self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+        if following is not None:
+            self._start_asgi_task(*following)
         else:
-            self._expect(self.timeout_keep_alive)
+            self._expect(HEADER_SECONDS if self._in_headers else self.timeout_keep_alive)
 
     def pause_writing(self) -> None:
         super().pause_writing()
