@@ -38,8 +38,8 @@ class Tuning:
     heavy: float = 4.5  # std above twice the normal sum of squares: residuals are not normal
     # nu falls to no less of itself from window to window. Falling faster than the noise of the sum
     # of squares that tells whether residuals are normal, a clip closes in on the commonest of 0 and
-    # 1, and nothing ever tells. Of .3, .5 and .67 the first covers half of rare clicks, and with the
-    # last more runs stay with a wrong action.
+    # 1, and nothing ever tells. Of .3, .5 and .67 the first covers half of rare clicks, and with
+    # the last more runs stay with a wrong action.
     fall: float = 0.5  # of nu
     recent: float = 0.5  # of what earlier windows said about rows and residuals stays
     rest: float = 0.05  # of residuals' mean square is noise, at least, where they are clipped
